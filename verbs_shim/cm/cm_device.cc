@@ -26,9 +26,9 @@ namespace {
 using abi::Command;
 
 constexpr const char* kPath = "/dev/infiniband/rdma_cm";
-constexpr int kDescriptorsMax = 65'536;  // of the process; channels have smaller ones
+constexpr int kDescriptorsMax = 65'536;  // of the process; channels have smaller numbers
 
-// Channels by descriptor, which the program may have closed behind librdmacm's back.
+// Channels by descriptor, which the program may have closed without librdmacm's knowledge.
 struct Channel {
   VerifiedDescriptor socket;
   std::uint32_t handle = 0;
@@ -36,7 +36,7 @@ struct Channel {
 };
 
 // One connection for all channels, made with the first. When it is lost, the channels of its
-// generation are dead, and the next channel makes another.
+// generation are dead, and the next channel makes a new one.
 pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;  // guards what follows, not conversations
 Client* client = nullptr;                           // is never deleted: threads may be using it
 std::uint64_t generation = 0;
@@ -50,7 +50,7 @@ class Lock {
   Lock& operator=(const Lock&) = delete;
 };
 
-// Under the lock: a connection that lives.
+// Under the lock: a connection that is alive.
 Status connect_if_needed() {
   if (channels == nullptr) {
     channels = new (std::nothrow) Channel[kDescriptorsMax];
@@ -71,7 +71,7 @@ Status connect_if_needed() {
   return ok();
 }
 
-// What a command needs to know about its channel, taken under the lock.
+// The data about its channel that a command needs, read under the lock.
 struct Route {
   Client* client = nullptr;  // null: not a channel of ours
   bool alive = false;
@@ -97,7 +97,7 @@ void take_byte(int descriptor) {
     return;
   }
   char byte = 0;
-  // The byte is there: the daemon wrote it before it said that the channel is drained.
+  // The byte is there: the daemon wrote it before it reported that the channel is drained.
   [[maybe_unused]] const ssize_t taken = read(descriptor, &byte, 1);
 }
 
@@ -107,7 +107,7 @@ struct Option {
   std::size_t length = 0;
 };
 
-// Where in its input a command that is answered names the place for the answer.
+// Where in its input a command with an answer has the address for the answer.
 std::size_t response_offset(std::uint32_t number) {
   static_assert(
       offsetof(rdma_ucm_destroy_id, response) == 0 && offsetof(rdma_ucm_query, response) == 0 &&
@@ -171,7 +171,7 @@ bool is_nonblocking(int descriptor) {
   return flags >= 0 && (flags & O_NONBLOCK) != 0;
 }
 
-// Whether another thread closed the channel meanwhile.
+// Whether another thread has closed the channel meanwhile.
 bool was_closed(int descriptor, const Route& before) {
   const Route now = route_of(descriptor);
   return now.client == nullptr || (now.client == before.client && now.handle != before.handle);
@@ -303,7 +303,7 @@ void abandon_cm_channels_after_fork() {
 
 void disguise_cm_channel(struct stat* status) {
   struct stat real {};
-  // librdmacm compares with what the kernel says, should it have the device too.
+  // librdmacm compares this with the kernel's device, if there is one too.
   status->st_rdev = stat(kPath, &real) == 0 ? real.st_rdev : 0;
   status->st_mode = S_IFCHR | S_IRUSR | S_IWUSR | S_IRGRP | S_IWGRP | S_IROTH | S_IWOTH;
 }

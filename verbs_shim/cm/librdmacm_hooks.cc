@@ -1,4 +1,4 @@
-// How librdmacm's calls of open, write, close and fstat come to cm_device.
+// Redirects librdmacm's calls of open, write, close and fstat to cm_device.
 //
 // Exporting such names would catch the calls of the whole program, and only where this library
 // comes before libc in the search order (LD_PRELOAD). Instead the slots of librdmacm's own table of
@@ -84,7 +84,7 @@ constexpr std::uint32_t kDataSlot = R_AARCH64_GLOB_DAT;
 #error "the relocation types of this machine aren't known here"
 #endif
 
-// The dynamic section's tables that say which slot imports which name.
+// The tables of the dynamic section that determine which slot imports which name.
 struct Imports {
   const ElfW(Sym) * symbols = nullptr;
   const char* strings = nullptr;
@@ -92,11 +92,11 @@ struct Imports {
   std::size_t functions_size = 0;
   const ElfW(Rela) * data = nullptr;
   std::size_t data_size = 0;
-  std::uintptr_t read_only_begin = 0, read_only_end = 0;  // since it was relocated (RELRO)
+  std::uintptr_t read_only_begin = 0, read_only_end = 0;  // read-only since relocation (RELRO)
 };
 
 void note(const ElfW(Dyn) & entry, Imports* imports) {
-  // The dynamic linker has made addresses of the offsets in these entries.
+  // The dynamic linker has turned the offsets in these entries into addresses.
   switch (entry.d_tag) {
     case DT_SYMTAB:
       imports->symbols = reinterpret_cast<const ElfW(Sym)*>(entry.d_un.d_ptr);

@@ -1,7 +1,7 @@
-// Asynchronous events: what happened to a queue, a port or the device that no completion tells.
+// Asynchronous events of queues, ports and the device, which no completion reports.
 //
-// They come through a socket whose other end the daemon holds. When the daemon dies the events end,
-// which is an event too, handed out once: IBV_EVENT_DEVICE_FATAL.
+// They arrive through a socket whose other end the daemon holds. When the daemon dies the events
+// end, which is reported as an event too, once: IBV_EVENT_DEVICE_FATAL.
 
 #include <cstring>
 
@@ -95,7 +95,7 @@ void acknowledge(pthread_mutex_t& mutex, pthread_cond_t& condition, std::uint32_
 
 void forget_async_events(ibv_context* base) {
   Context& context = *of(base);
-  // Without a queue the device is closed: ~Client() has who does that.
+  // Without a queue the device is closed: ~Client() has woken the waiting threads.
   if (!context.client.abandoned() && context.async_events != nullptr) {
     context.async_events->forget({names_nothing, &context});
   }

@@ -1,5 +1,5 @@
-// Opening and closing a device: a session of its own with the daemon, and the memory by which
-// doorbells are rung.
+// Opening and closing a device: a separate session with the daemon, and the shared memory for
+// doorbells.
 
 #include <fcntl.h>
 
@@ -22,8 +22,8 @@ void close_events(std::unique_ptr<EventQueue>& events) {
   EventQueue::finish_closing(std::move(events));
 }
 
-// Before the session ends, which wakes those who wait for events, also at channels that weren't
-// destroyed: they must not come back to the context.
+// Called before the session ends, which wakes threads that wait for events, also at channels that
+// weren't destroyed: they must not return to the context.
 void release_events(Context& context) {
   if (context.client.abandoned()) {
     context.async_events->close_copy();
@@ -78,7 +78,7 @@ int attach(Context& context, const abi::OpenDeviceReply& reply, Descriptors& rec
   }
   context.base.context.async_fd = received.peek(0);
   context.async_events->keep(received.take(0));
-  // Verbs know this one only as what ibv_import_device takes.
+  // For verbs, this descriptor only serves as the argument of ibv_import_device.
   context.base.context.cmd_fd = received.peek(kImportTokenDescriptor);
   context.ticket.keep(received.take(kImportTokenDescriptor));
   context.workers = workers;
@@ -108,7 +108,7 @@ ibv_context* open_context(ibv_device* device, const abi::ImportToken& exporter) 
   if (made == nullptr || made->async_events == nullptr) {
     return fail(ENOMEM);
   }
-  Context* const context = made.release();  // whose end is release()
+  Context* const context = made.release();  // ends by release()
   context->base.sz = sizeof(verbs_context);
   ibv_context& base = context->base.context;
   base.device = device;

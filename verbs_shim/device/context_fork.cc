@@ -1,12 +1,12 @@
-// What fork() does to open contexts.
+// Open contexts across fork().
 //
 // A session belongs to the process that opened it. The child inherits the mappings of the rings, so
 // it could scribble into its parent's queues; its contexts are therefore marked dead, and every
 // call on them fails as if the daemon were gone. Registered memory is verbs_shim/memory's business.
 //
 // Locks that the parent's other threads hold at that moment stay locked in the child. Those that
-// are never held for long are taken before the fork, so that the child finds what they guard whole;
-// the others are made anew in the child, where nothing that they guard is used.
+// are never held for long are taken before the fork, so that the child finds the guarded data
+// consistent; the others are reinitialised in the child, where nothing that they guard is used.
 
 #include <pthread.h>
 
@@ -76,8 +76,8 @@ void after_fork_in_child() {
   abandon_cm_channels_after_fork();
 }
 
-// The handlers of verbs_shim/memory come first, because the others must find memory of the child's
-// own.
+// The handlers of verbs_shim/memory come first, because the others must find memory that is the
+// child's own.
 __attribute__((constructor)) void install_handlers() {
   static_cast<void>(sharing_state());
   UROCE_CHECK(pthread_atfork(before_fork, unlock, after_fork_in_child) == 0);
@@ -109,7 +109,7 @@ using uroce::shim::fork_initialized;
 
 extern "C" {
 
-// Forks are safe without it; it is remembered because programs ask.
+// Forks are safe without this call; it is recorded because programs query it.
 int ibv_fork_init(void) {
   fork_initialized.store(true, std::memory_order_relaxed);
   return 0;

@@ -1,4 +1,4 @@
-// The devices of the daemon that UROCE_SOCKET names, as ibv_get_device_list hands them out.
+// The devices of the daemon that UROCE_SOCKET names, as returned by ibv_get_device_list.
 
 #include <pthread.h>
 

@@ -1,4 +1,4 @@
-// The table of GIDs: the addresses of the port, one an entry, some entries empty.
+// The GID table: the addresses of the port, one per entry, some entries empty.
 
 #include <algorithm>
 #include <cstring>
@@ -9,7 +9,7 @@
 namespace uroce::shim {
 namespace {
 
-// Numbers of sysfs (ibv_query_gid_type).
+// The numbers that sysfs shows (ibv_query_gid_type).
 constexpr unsigned kSysfsIbOrRoceV1 = 0;
 constexpr unsigned kSysfsRoceV2 = 1;
 

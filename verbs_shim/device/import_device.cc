@@ -1,6 +1,6 @@
-// Opening what another context has open. The exporter's ibv_context.cmd_fd is a ticket
-// (abi/command_records.h); whoever holds it gets a session of its own that may import from the
-// exporter's (verbs/import.cc).
+// Opening a device that another context has open. The exporter's ibv_context.cmd_fd is a ticket
+// (abi/command_records.h); its holder gets a separate session that may import from the exporter's
+// (verbs/import.cc).
 
 #include <unistd.h>
 
@@ -30,7 +30,7 @@ using namespace uroce::shim;
 
 extern "C" {
 
-// On success the descriptor is the context's, as the manual has it.
+// On success the context owns the descriptor, as the manual says.
 ibv_context* ibv_import_device(int command_descriptor) {
   abi::ImportToken ticket{};
   if (pread(command_descriptor, &ticket, sizeof(ticket), 0) != sizeof(ticket) ||

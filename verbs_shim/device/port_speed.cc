@@ -1,5 +1,5 @@
-// How fast a port is, in the unit of ibv_query_port_speed (rdma-core 62): UCX, NCCL and ibv_devinfo
-// ask.
+// The speed of a port, in the unit of ibv_query_port_speed (rdma-core 62), which UCX, NCCL and
+// ibv_devinfo use.
 
 #include <algorithm>
 #include <iterator>
@@ -16,7 +16,7 @@ struct Lanes {
 };
 constexpr Lanes kWidths[] = {{1, 1}, {2, 4}, {4, 8}, {8, 12}, {16, 2}};
 
-// Codes of ibv_port_attr.active_speed, and what one lane carries: SDR, DDR, QDR, FDR10, FDR, EDR,
+// Codes of ibv_port_attr.active_speed, and the speed of one lane: SDR, DDR, QDR, FDR10, FDR, EDR,
 // HDR, NDR.
 struct LaneSpeed {
   std::uint8_t code;

@@ -1,4 +1,4 @@
-// Questions about a device and its ports.
+// Queries about a device and its ports.
 
 #include <algorithm>
 #include <cerrno>
@@ -18,9 +18,10 @@ constexpr std::uint32_t kVirtualLanes = 1;
 constexpr std::uint32_t kSubnetTimeout = 18;
 constexpr std::uint64_t kNanosecondClockKhz = 1'000'000;
 constexpr std::uint16_t kModerationMax =
-    0xFFFF;  // completions, or microseconds: all there is room for
-// What queue pairs do with memory that is paged on demand: all that they do with other memory. What
-// unreliable ones receive for it waits too; beyond what may wait it is lost, as datagrams may be.
+    0xFFFF;  // completions, or microseconds: the maximum of the field
+// The operations of queue pairs on memory that is paged on demand: the same as on other memory.
+// Messages that unreliable ones receive for it wait too; beyond the limit they are lost, as
+// datagrams may be.
 constexpr std::uint32_t kOdpUd =
     IBV_ODP_SUPPORT_SEND | IBV_ODP_SUPPORT_RECV | IBV_ODP_SUPPORT_SRQ_RECV;
 constexpr std::uint32_t kOdpUc = kOdpUd | IBV_ODP_SUPPORT_WRITE;
@@ -57,9 +58,9 @@ ibv_device_attr to_verbs(const abi::DeviceAttributes& from) {
   to.max_qp_rd_atom = static_cast<int>(from.max_qp_rd_atom);
   to.max_res_rd_atom = static_cast<int>(from.max_res_rd_atom);
   to.max_qp_init_rd_atom = static_cast<int>(from.max_qp_init_rd_atom);
-  // Among themselves. Where memory is shared they are the processor's own, but nobody can tell a
-  // program beforehand which of its memory will be reached the slow way (docs/memory.md,
-  // "Atomics").
+  // Atomic among themselves. On shared memory they are also atomic with the processor, but a
+  // program can't be told beforehand which of its memory will be accessed through /proc/PID/mem
+  // (docs/memory.md, "Atomics").
   to.atomic_cap = IBV_ATOMIC_HCA;
   to.max_mw = static_cast<int>(from.max_mw);
   to.max_mcast_grp = static_cast<int>(from.max_mcast_grp);
@@ -78,7 +79,7 @@ ibv_device_attr to_verbs(const abi::DeviceAttributes& from) {
 int ask_device(const char* call_name, ibv_context* context, abi::QueryDeviceReply& reply) {
   Context& self = *of(context);
   PlainRequest request{};
-  // A child may still ask what its parent's device can do: that doesn't change.
+  // A child may still query its parent's device attributes, which don't change.
   int error = 0;
   if (!self.client.abandoned()) {
     error = self.client.call(call_name, abi::Command::kQueryDevice, request, reply);
@@ -207,7 +208,7 @@ int ibv_query_port(ibv_context* context, uint8_t port, _compat_ibv_port_attr* at
   return error;
 }
 
-// One partition, the default one: RoCE has no subnet manager that could make others.
+// One partition, the default one: RoCE has no subnet manager to create others.
 int ibv_query_pkey(ibv_context* context, uint8_t port, int index, __be16* pkey) {
   ibv_port_attr attr{};
   if (ask_port(context, port, attr) != 0 || index < 0 || index >= attr.pkey_tbl_len) {

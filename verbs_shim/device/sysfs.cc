@@ -1,5 +1,5 @@
-// The few sysfs files that programs read by way of libibverbs. Our devices have no directory in
-// sysfs, so their files are answered from what the daemon said.
+// The few sysfs files that programs read through libibverbs. Our devices have no directory in
+// sysfs, so these are answered from the daemon's attributes.
 
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -57,7 +57,7 @@ int read_file(const char* directory, const char* file, char* buffer, std::size_t
     return -1;
   }
   if (buffer[length - 1] == '\n' || static_cast<std::size_t>(length) == size) {
-    --length;  // the line's end, or the room for the NUL
+    --length;  // the newline, or the room for the NUL
   }
   buffer[length] = '\0';
   return static_cast<int>(length);
@@ -68,8 +68,8 @@ int read_file(const char* directory, const char* file, char* buffer, std::size_t
 
 extern "C" {
 
-// Open MPI's openib wants <this>/class/infiniband to exist. Under `uroce run` it does; a program
-// that hasn't the library loaded by which /sys shows it (verbs_shim/outside) finds it in the tree
+// Open MPI's openib requires that <this>/class/infiniband exists. Under `uroce run` it does; a
+// program without the library that shows it in /sys (verbs_shim/outside) finds it in the tree
 // itself.
 const char* ibv_get_sysfs_path(void) {
   static char in_tree[IBV_SYSFS_PATH_MAX];

@@ -12,7 +12,7 @@
 
 namespace uroce::shim {
 
-// As recv(), but not libc's, at which a thread may be cancelled.
+// As recv(), but not libc's, which is a cancellation point.
 ssize_t EventQueue::take(void* record, int flags) const {
   const int descriptor = descriptor_.get();
   if (descriptor < 0) {
@@ -41,7 +41,7 @@ int EventQueue::wait() {
   return error;
 }
 
-// The caller is done with the queue, or cancelled. It doesn't hold the lock.
+// The caller has finished with the queue, or was cancelled. It doesn't hold the lock.
 void EventQueue::drop(void* queue) {
   auto* const mine = static_cast<EventQueue*>(queue);
   // Released by all, acquired by the last one.
@@ -59,13 +59,13 @@ ssize_t EventQueue::leave(ssize_t result, int error) {
 }
 
 ssize_t EventQueue::next(const Gone& gone, void* record) {
-  // Before the lock: who waits for that is here already when the queue is closed.
+  // Before the lock: a thread that waits for the lock is counted already when the queue is closed.
   users_.fetch_add(1, std::memory_order_relaxed);
   pthread_mutex_lock(&mutex_);
-  // Asked before recv(), which is a cancellation point also where it doesn't wait.
+  // Checked before recv(), which is a cancellation point even if it doesn't wait.
   const auto blocks = [&] { return (::fcntl(descriptor_.get(), F_GETFL) & O_NONBLOCK) == 0; };
   for (int error = 0;;) {
-    if (closed_) {  // nothing of the channel or the context may be touched: they are gone
+    if (closed_) {  // the channel and the context are gone and mustn't be touched
       const bool would_wait = blocks();
       leave(-1, would_wait ? EINTR : EAGAIN);
       if (would_wait && error != EINTR) {
@@ -95,7 +95,7 @@ void EventQueue::finish_closing(std::unique_ptr<EventQueue> queue) {
 }
 
 void EventQueue::forget(const Gone& gone) {
-  const int errno_before = errno;  // that nothing is there to be read is no error of the caller's
+  const int errno_before = errno;  // finding nothing isn't an error of the caller
   pthread_mutex_lock(&mutex_);
   may_hold_gone_ = true;
   skip_gone(gone);
@@ -103,7 +103,7 @@ void EventQueue::forget(const Gone& gone) {
   errno = errno_before;
 }
 
-// What is behind a living object's event stays until that has been read.
+// Events behind that of a living object stay until that has been read.
 void EventQueue::skip_gone(const Gone& gone) {
   alignas(std::max_align_t) std::byte record[kRecordMax];
   for (;;) {

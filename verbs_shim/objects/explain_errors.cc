@@ -1,4 +1,4 @@
-// With UROCE_DEBUG=1: prints why completions failed, in the daemon's words.
+// With UROCE_DEBUG=1: prints why completions failed, from the daemon's error log.
 
 #include <cstdio>
 

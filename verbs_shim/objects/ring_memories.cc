@@ -8,8 +8,8 @@
 
 namespace uroce::shim {
 
-// The daemon is asked without the lock, which a fork waits for: of two threads that need the same
-// memory both may map it, and one of the mappings goes.
+// The daemon is asked without the lock, for which a fork waits: if two threads need the same memory
+// both may map it, and one of the mappings is dropped.
 int RingMemories::hold(Client& client, std::uint32_t number, Hold* hold) {
   lock();
   const bool mapped = hold_mapped(number, hold);
@@ -49,7 +49,7 @@ int RingMemories::hold(Client& client, std::uint32_t number, Hold* hold) {
   return 0;
 }
 
-// Whether it is mapped already. Under the lock. New queue pairs are in the newest memory as a rule.
+// Whether it is mapped already. Under the lock. New queue pairs are usually in the newest memory.
 bool RingMemories::hold_mapped(std::uint32_t number, Hold* hold) {
   for (Memory* memory = newest_.get(); memory != nullptr; memory = memory->next.get()) {
     if (memory->number == number) {
@@ -62,7 +62,7 @@ bool RingMemories::hold_mapped(std::uint32_t number, Hold* hold) {
   return false;
 }
 
-// Out of the list. Under the lock.
+// Removes it from the list. Under the lock.
 std::unique_ptr<RingMemories::Memory> RingMemories::take(const Memory& memory) {
   std::unique_ptr<Memory>* link = &newest_;
   while (link->get() != &memory) {

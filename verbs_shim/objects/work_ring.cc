@@ -1,4 +1,4 @@
-// A queue's ring in the memory that the daemon shares.
+// A queue's ring in memory shared by the daemon.
 
 #include <ctime>
 

@@ -1,4 +1,4 @@
-// Stands before the functions of libc that look at files without opening them.
+// Interposes libc's functions that examine files without opening them.
 
 #include <sys/stat.h>
 #include <unistd.h>
@@ -89,7 +89,7 @@ ssize_t shown_readlink_chk(const char* path, char* target, std::size_t room, std
   return next_shown_readlink_chk(ShownPath(path).path(), target, room, there);
 }
 
-// A program that asks where a link of the card leads is told of /sys, as by the kernel.
+// The target of one of the card's links is reported as in /sys, as by the kernel.
 UROCE_NEXT_CALL(next_shown_realpath, "realpath", char*(const char*, char*))
 char* shown_realpath(const char* path, char* resolved) UROCE_STANDS_BEFORE("realpath");
 char* shown_realpath(const char* path, char* resolved) {

@@ -1,14 +1,14 @@
-// Stands before the functions of libc that netlink sockets are used with. A socket of NETLINK_RDMA,
+// Interposes the functions of libc that netlink sockets are used with. A socket of NETLINK_RDMA,
 // which the kernel answers, becomes one of NETLINK_USERSOCK, by which programs may talk to each
-// other: so all that a program does with it (bind, poll, receive from an address) is the kernel's.
-// What is sent goes to the tree's keeper instead, and each part of its answer is sent back from
-// another such socket, as fast as the program takes them. An answer that breaks off ends with an
-// error, so that nobody waits for what doesn't come.
+// other: so every operation of a program on it (bind, poll, receive from an address) is handled by
+// the kernel. Messages are sent to the tree's keeper instead, and each part of its answer is sent
+// back from another such socket, as fast as the program takes them. A truncated answer ends with an
+// error, so that nobody waits for the rest.
 //
-// Whoever shares the network's namespace may send to such a socket. So the program's is connected
-// to the one that answers, and to itself between answers: the kernel refuses it what others send.
+// Any process in the network namespace may send to such a socket. So the program's is connected to
+// the one that answers, and to itself between answers: the kernel refuses messages from others.
 //
-// The library's own state is a table by descriptor. A socket is used by one thread at a time, as
+// The library's only state is a table by descriptor. A socket is used by one thread at a time, as
 // netlink's libraries do.
 
 #include <linux/netlink.h>
@@ -30,14 +30,14 @@
 namespace uroce::outside {
 namespace {
 
-constexpr int kDescriptorsMax = 1024;       // sockets beyond that are the kernel's
+constexpr int kDescriptorsMax = 1024;       // further sockets are left to the kernel
 constexpr std::size_t kQuestionMax = 8192;  // a question is some dozens of bytes
 constexpr std::size_t kDatagramMax = 8192;  // the keeper's are half as long
 constexpr timeval kTimeout{.tv_sec = 10, .tv_usec = 0};
 
 constexpr int kInterruptionsMax = 1000;  // signals while the keeper is waited for
 
-// What the program asked by a socket of this number.
+// The state of the program's request by a socket of this number.
 struct Asked {
   std::atomic<ino_t> inode;  // of the socket that was made here; 0: none was
   bool ever;                 // was anything
@@ -58,7 +58,7 @@ UROCE_NEXT_CALL(next_recvfrom, "recvfrom",
                 ssize_t(int, void*, std::size_t, int, sockaddr*, socklen_t*))
 UROCE_NEXT_CALL(next_recvmsg, "recvmsg", ssize_t(int, msghdr*, int))
 
-// What no other socket has; 0: there is no socket of this number.
+// A unique identifier of the socket; 0: there is no socket of this number.
 ino_t inode_of(int socket) {
   const int before = errno;
   struct stat status {};
@@ -67,7 +67,7 @@ ino_t inode_of(int socket) {
   return found ? status.st_ino : 0;
 }
 
-// The number may be another's by now.
+// The number may have been reused.
 bool is_ours(int socket) {
   if (socket < 0 || socket >= kDescriptorsMax) {
     return false;
@@ -85,7 +85,7 @@ bool keeper_address(sockaddr_un* address) {
              static_cast<int>(sizeof(address->sun_path));
 }
 
-// Where the socket receives; it has no address before it is used.
+// The address at which the socket receives; it has none before it is used.
 bool address_of(int socket, sockaddr_nl* address) {
   *address = {};
   address->nl_family = AF_NETLINK;
@@ -108,7 +108,7 @@ bool take_only_from(std::uint32_t port, int socket) {
   return connect(socket, reinterpret_cast<const sockaddr*>(&peer), sizeof(peer)) == 0;
 }
 
-// Makes the socket from which the answer comes, unless it is there. False: errno says why not.
+// Creates the socket that sends the answer, unless it exists. False: errno has the reason.
 bool have_sender(int socket) {
   Asked& asked = asked_by[socket];
   if (asked.sender.get() >= 0) {
@@ -123,7 +123,7 @@ bool have_sender(int socket) {
   if (!address_of(sender, &own) || !take_only_from(own.nl_pid, socket)) {
     return false;
   }
-  char dropped[1];  // whatever came before the first question is somebody else's
+  char dropped[1];  // messages before the first request are from others
   while (!asked.ever && next_recv(socket, dropped, sizeof(dropped), MSG_DONTWAIT) >= 0) {
   }
   asked.ever = true;
@@ -136,7 +136,7 @@ void forget(Asked* asked) {
   asked->unanswered = false;
 }
 
-// A new socket has the number: what was asked by an earlier one is over.
+// A new socket has the number: the request by an earlier one is over.
 void begin(Asked* asked, ino_t inode) {
   if (asked->inode.exchange(inode, std::memory_order_relaxed) != 0) {
     forget(asked);
@@ -144,8 +144,8 @@ void begin(Asked* asked, ino_t inode) {
   }
 }
 
-// Is one of the datagram's messages the last that the program waits for? Who wants an
-// acknowledgement waits for that.
+// Whether one of the datagram's messages is the last that the program waits for: the
+// acknowledgement, if it requested one.
 bool has_last(const char* datagram, std::size_t length, const nlmsghdr& question) {
   nlmsghdr header{};
   while (length >= sizeof(header)) {
@@ -180,7 +180,7 @@ std::size_t write_error(const nlmsghdr& question, char* datagram) {
   return sizeof(message);
 }
 
-// The next part of the answer, which stays there. Nothing: it has ended, or the keeper is silent.
+// The next part of the answer, which isn't removed. Nothing: it has ended, or the keeper is silent.
 std::size_t next_part(int keeper, char* datagram) {
   for (int i = 0; i < kInterruptionsMax; ++i) {
     const ssize_t length = next_recv(keeper, datagram, kDatagramMax, MSG_PEEK);
@@ -191,7 +191,7 @@ std::size_t next_part(int keeper, char* datagram) {
   return 0;
 }
 
-// Sends on what the keeper has answered, as much as the program's socket has room for.
+// Forwards the keeper's answer, as much as the program's socket has room for.
 [[gnu::noinline]] void pass_on(int socket) {
   Asked& asked = asked_by[socket];
   int keeper = asked.keeper.get();
@@ -261,7 +261,7 @@ std::size_t next_part(int keeper, char* datagram) {
   return static_cast<ssize_t>(length);
 }
 
-// The parts of a message, one behind the other.
+// The parts of a message, concatenated.
 [[gnu::noinline]] ssize_t ask(int socket, const msghdr& message) {
   char question[kQuestionMax];
   std::size_t length = 0;

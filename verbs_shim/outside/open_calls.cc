@@ -1,5 +1,5 @@
-// Stands before the functions of libc that open files and list folders, and opens the served tree's
-// instead where the path is the card's.
+// Interposes libc's functions that open files and list folders, and opens the served tree's instead
+// if the path is the card's.
 
 #include <dirent.h>
 #include <fcntl.h>
@@ -13,7 +13,7 @@
 namespace uroce::outside {
 namespace {
 
-// The third argument of open() is there only if a file may be made.
+// The third argument of open() exists only if a file may be created.
 mode_t mode_of(int flags, std::va_list arguments) {
   const bool makes = (flags & O_CREAT) != 0 || (flags & O_TMPFILE) == O_TMPFILE;
   return makes ? va_arg(arguments, mode_t) : 0;
@@ -52,7 +52,7 @@ UROCE_OPEN(shown_open64, "open64")
 UROCE_OPENAT(shown_openat, "openat")
 UROCE_OPENAT(shown_openat64, "openat64")
 
-// What the compiler calls in programs that are built with _FORTIFY_SOURCE.
+// Called by programs that are built with _FORTIFY_SOURCE.
 #define UROCE_OPEN_2(function, name)                                   \
   UROCE_NEXT_CALL(next_##function, name, int(const char*, int))        \
   int function(const char* path, int flags) UROCE_STANDS_BEFORE(name); \

@@ -13,7 +13,7 @@
 namespace uroce::outside {
 namespace {
 
-// Every path of ours has one of these in it, and few others do.
+// Every path of ours contains one of these, and few others do.
 constexpr const char* kMarks[] = {"infiniband", "pci7572:00"};
 constexpr const char* kPrefixes[] = {"/sys/class/infiniband", "/sys/devices/pci7572:00",
                                      "/dev/infiniband"};
@@ -26,7 +26,7 @@ UROCE_NEXT_CALL(next_faccessat, "faccessat", int(int, const char*, int, int))
 char folder_name[PATH_MAX];
 std::size_t folder_length = 0;
 
-// Programs change their environment, and a child may have lost the right to look.
+// Programs change their environment, and a child may have lost access.
 __attribute__((constructor)) void find_tree() {
   const char* name = std::getenv(kTreeVariable);  // NOLINT(concurrency-mt-unsafe): one thread yet
   if (name == nullptr || name[0] != '/' || std::strlen(name) >= sizeof(folder_name) ||
@@ -62,7 +62,7 @@ bool is_ours(const char* path) {
   return slash != nullptr && begins(slash, kOfInterface);
 }
 
-// Where relative paths start. False: that can't be told.
+// Where relative paths start. False: unknown.
 bool starting_folder(int folder, char (&name)[PATH_MAX]) {
   if (folder == AT_FDCWD) {
     return getcwd(name, sizeof(name)) != nullptr;
@@ -122,7 +122,7 @@ bool ShownPath::serve(const char* path, int folder) {
   }
   std::memcpy(served_, folder_name, folder_length);
   char* shown = served_ + folder_length;
-  // The program may have become another user's since, and the keeper may have gone.
+  // The program may have changed its user since, and the keeper may have ended.
   return append_plainly(path, shown, sizeof(served_) - folder_length) && is_ours(shown) &&
          next_faccessat(AT_FDCWD, folder_name, X_OK, AT_EACCESS) == 0;
 }

@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::uint64_t kNanosecondsPerSecond = 1'000'000'000;
 
-// The next completion after those that were read, wherever it comes from; nullptr: none.
+// The next completion after those that were read, from whatever source; nullptr: none.
 const abi::Cqe* look(Cq& cq) {
   const bool dead = daemon_died(cq);
   const abi::Cqe* cqe = next_completion(cq);
@@ -29,7 +29,7 @@ void show(Cq& cq, const abi::Cqe& cqe) {
   }
 }
 
-// How many of the ring's entries the current completion is.
+// The number of the ring's entries that the current completion occupies.
 std::uint32_t in_ring(const Cq& cq) { return cq.current == &cq.flushed ? 0 : 1; }
 
 int start_poll(ibv_cq_ex* base, ibv_poll_cq_attr* attr) {
@@ -65,7 +65,7 @@ int next_poll(ibv_cq_ex* base) {
   cq.consumer += step;
   const abi::Cqe* cqe = look(cq);
   if (cqe == nullptr) {
-    cq.consumer -= step;  // end_poll gives the current one back
+    cq.consumer -= step;  // end_poll releases the current one
     return ENOENT;
   }
   idle_polls.found(1);
@@ -95,7 +95,7 @@ unsigned int read_wc_flags(ibv_cq_ex* cq) { return current(cq).wc_flags; }
 uint8_t read_sl(ibv_cq_ex* cq) { return current(cq).sl; }
 uint64_t read_completion_ts(ibv_cq_ex* cq) { return current(cq).timestamp_ns; }
 
-// What RoCE doesn't have reads as zero.
+// Fields that RoCE doesn't have read as zero.
 uint32_t read_slid(ibv_cq_ex* cq) {
   (void)cq;
   return 0;
@@ -124,7 +124,7 @@ std::uint64_t now_ns(clockid_t clock) {
          static_cast<std::uint64_t>(now.tv_nsec);
 }
 
-// The daemon stamps with the monotonic clock; its distance from the wall's is the same here.
+// The daemon stamps with the monotonic clock; its offset from the wall clock is the same here.
 uint64_t read_completion_wallclock_ns(ibv_cq_ex* cq) {
   return current(cq).timestamp_ns + (now_ns(CLOCK_REALTIME) - now_ns(CLOCK_MONOTONIC));
 }

@@ -8,7 +8,7 @@ namespace uroce::shim {
 namespace {
 
 // The next request of a ring that the daemon hasn't completed, or nullptr. The daemon's consumer
-// index counts what was completed, in both queues of a queue pair.
+// index counts completed requests, in both queues of a queue pair.
 const std::byte* next_outstanding(WorkRing& ring) {
   if (ring.control == nullptr) {
     return nullptr;

@@ -1,4 +1,4 @@
-// The bell that tells a worker of new work.
+// The doorbell that notifies a worker of new work.
 
 #include "base/event_fd.h"
 #include "verbs_shim/rings/posting.h"
@@ -8,11 +8,11 @@ namespace uroce::shim {
 void ring_doorbell(Qp& qp) {
   Context& context = *of(plain(qp).context);
   abi::ring(*context.doorbells[qp.worker], qp.doorbell_slot);
-  // Pairs with the worker's store: it says that it sleeps, then looks at the doorbells once more.
-  // Our ring was sequentially consistent, so one of the two sees the other, or the worker takes the
-  // ring before it sleeps.
+  // Pairs with the worker's store: it announces its sleep, then checks the doorbells once more.
+  // abi::ring() is sequentially consistent, so one of the two sees the other, or the worker takes
+  // the doorbell before it sleeps.
   context.waking[qp.worker].wake(*context.status[qp.worker], [&] {
-    EventFd::ring(context.client.companion(context.wake[qp.worker]));  // -1: of no effect
+    EventFd::ring(context.client.companion(context.wake[qp.worker]));  // -1: no effect
   });
 }
 

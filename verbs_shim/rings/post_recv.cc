@@ -1,5 +1,5 @@
-// ibv_post_recv and ibv_post_srq_recv: writes receive requests into the ring that the daemon takes
-// them from when messages arrive.
+// ibv_post_recv and ibv_post_srq_recv: write receive requests into the ring from which the daemon
+// takes them when messages arrive.
 
 #include <cstring>
 
@@ -61,7 +61,7 @@ int post_recv(ibv_qp* base, ibv_recv_wr* wr, ibv_recv_wr** bad_wr) {
   qp.recv.lock.lock();
   const int error = post_chain(qp.recv, readiness(base->context), wr, bad_wr);
   qp.recv.lock.unlock();
-  // Pairs with the daemon's, between its wish for doorbells and its look at the ring (abi/ring.h).
+  // Pairs with the daemon's, between requesting doorbells and checking the ring (abi/ring.h).
   std::atomic_thread_fence(std::memory_order_seq_cst);
   if (qp.recv.control->consumer.doorbell_wanted.load(std::memory_order_relaxed) != 0) {
     ring_doorbell(qp);

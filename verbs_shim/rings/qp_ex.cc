@@ -42,7 +42,7 @@ int wr_complete(ibv_qp_ex* base) {
   return 0;
 }
 
-// Opens the next entry. nullptr when the batch is spoilt.
+// Opens the next entry. nullptr if the batch has failed.
 abi::SendWr* begin(ibv_qp_ex* base, ibv_wr_opcode opcode) {
   Qp& qp = *of(base);
   if (qp.batch_error == 0 && !abi::may_post(plain(qp).qp_type, opcode)) {
@@ -60,7 +60,7 @@ abi::SendWr* begin(ibv_qp_ex* base, ibv_wr_opcode opcode) {
   request = {};
   request.wr_id = base->wr_id;
   request.opcode = static_cast<abi::WrOpcode>(opcode);
-  // Inline is said by the setter that is called, not by a flag.
+  // Inline is determined by the setter that is called, not by a flag.
   request.flags =
       static_cast<std::uint8_t>(base->wr_flags & kFlagsKnown & ~unsigned{IBV_SEND_INLINE});
   return &request;
@@ -138,7 +138,7 @@ void wr_send_inv(ibv_qp_ex* base, uint32_t rkey) {
   }
 }
 
-// The 8 bytes are taken over at once, as inline data are.
+// The 8 bytes are copied at once, as inline data are.
 void wr_atomic_write(ibv_qp_ex* base, uint32_t rkey, uint64_t remote_address, const void* bytes) {
   begin_remote(base, IBV_WR_ATOMIC_WRITE, rkey, remote_address);
   Qp& qp = *of(base);
@@ -160,7 +160,7 @@ void wr_flush(ibv_qp_ex* base, uint32_t rkey, uint64_t remote_address, size_t le
   }
 }
 
-// The operations that aren't there yet: programs can't have asked for them at creation.
+// Unsupported operations: programs can't have requested them at creation.
 void not_there(ibv_qp_ex* base) {
   if (of(base)->batch_error == 0) {
     of(base)->batch_error = EOPNOTSUPP;
@@ -168,7 +168,7 @@ void not_there(ibv_qp_ex* base) {
 }
 void wr_send_tso(ibv_qp_ex* base, void*, uint16_t, uint16_t) { not_there(base); }
 
-// The entry that setters write to; nullptr when the batch is spoilt, or no request was begun.
+// The entry that setters write to; nullptr if the batch has failed, or no request was begun.
 abi::SendWr* opened(Qp& qp) {
   if (qp.batch_error == 0 && qp.batch_entry == nullptr) {
     qp.batch_error = EINVAL;

@@ -25,8 +25,8 @@ namespace {
 
 using abi::Command;
 
-// What gives back that which a command with descriptors in its answer has made; all those answers
-// begin as a HandleReply.
+// The command that releases an object made by a command with descriptors in its answer; all those
+// answers begin as a HandleReply.
 struct Undoing {
   Command making, undoing;
 };
@@ -43,9 +43,9 @@ static_assert(offsetof(abi::CreateCqReply, handle) == kHandleAt &&
               offsetof(abi::CreateSrqReply, handle) == kHandleAt &&
               offsetof(abi::ImportDmReply, handle) == kHandleAt);
 
-// Most answers come sooner than a sleeping thread is woken.
+// Most answers arrive sooner than a sleeping thread is woken.
 constexpr std::int64_t kSpinNs = 30'000;
-// Looks meanwhile after which the processor is offered to others, which takes as long as a look.
+// The number of polls after which the processor is yielded, which takes as long as a poll.
 constexpr int kPollsBeforeYield = 4;
 
 constexpr const char* kClosedByProgram =
@@ -62,8 +62,8 @@ std::int64_t now_ns() {
   return std::int64_t{now.tv_sec} * 1'000'000'000 + now.tv_nsec;
 }
 
-// A reply of `got` bytes has come to where there is room for `size`; what is missing is zeroed.
-// 0, or EPROTO: it is no reply, or doesn't fit.
+// A reply of `got` bytes was received into `size` bytes; missing ones are zeroed. 0, or EPROTO: it
+// isn't a reply, or doesn't fit.
 int complete(abi::ReplyHeader& reply, std::size_t size, std::size_t got) {
   if (got < sizeof(abi::ReplyHeader) || reply.magic != abi::kMagic) {
     return EPROTO;
@@ -112,14 +112,14 @@ int receive_record(int socket, abi::ReplyHeader& reply, std::size_t size, Descri
 }  // namespace
 
 Client::~Client() {
-  // There are programs (pyverbs of Debian 13) that give back an object of a device after they have
-  // closed that. Where nobody has taken the memory meanwhile, they are refused; the page isn't
-  // mapped any more.
+  // Some programs (pyverbs of Debian 13) destroy an object of a device after they have closed the
+  // device. If the memory hasn't been reused meanwhile, they get an error; the page isn't mapped
+  // any more.
   alive_.store(false, std::memory_order_relaxed);
   descriptor_.end();
 }
 
-// A set-uid program's user must not choose whom it talks to.
+// A set-uid program's user must not choose its daemon.
 std::string Client::socket_path() {
   if (::getauxval(AT_SECURE) != 0) {
     return kSocketDefault;
@@ -138,7 +138,7 @@ Status Client::connect() {
   return ok();
 }
 
-// The daemon learns it too, so that it doesn't keep what nobody will use.
+// Tells the daemon too, so that it doesn't keep objects that nobody will use.
 int Client::lost() {
   const int descriptor = descriptor_.get();
   if (descriptor < 0) {
@@ -166,7 +166,7 @@ int Client::companion(const VerifiedDescriptor& descriptor) {
   return -1;
 }
 
-// The page is asked already.
+// The page has the request already.
 int Client::receive_answer(abi::ReplyHeader& reply, std::size_t size) {
   const std::int64_t until = now_ns() + kSpinNs;
   if (page_.wait([until] { return now_ns() < until; })) {
@@ -191,7 +191,7 @@ int Client::request_and_reply(const RequestRecord& request, const ReplyRecord& r
   if (reply.received == nullptr && request.passed.empty() && page_.ask(bytes)) {
     error = receive_answer(reply.header, reply.size);
   } else {
-    const int socket = descriptor();  // of no effect where it isn't ours any more
+    const int socket = descriptor();  // no effect if it isn't ours any more
     error = send_record(socket, header, request.length, request.passed);
     if (error != 0) {
       return error;
@@ -201,7 +201,7 @@ int Client::request_and_reply(const RequestRecord& request, const ReplyRecord& r
   return (error == 0 || error == EMFILE) && reply.header.sequence != sequence_ ? EPROTO : error;
 }
 
-// 0, or an errno value: then the connection is of no use any more.
+// 0, or an errno value: then the connection is unusable.
 int Client::give_back(Command made, const abi::ReplyHeader& made_reply) {
   for (const Undoing& one : kUndoings) {
     if (one.making == made) {
@@ -270,7 +270,7 @@ bool Client::check() {
 
 void Client::abandon_after_fork() {
   abandoned_ = true;
-  alive_.store(false, std::memory_order_relaxed);  // not lost(): the parent goes on
+  alive_.store(false, std::memory_order_relaxed);  // not lost(): the parent continues
   // Another thread of the parent may have held the mutex; nobody in the child will unlock it.
   mutex_ = PTHREAD_MUTEX_INITIALIZER;
   descriptor_.end();  // or the daemon wouldn't notice the parent's death while the child lives

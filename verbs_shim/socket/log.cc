@@ -25,8 +25,8 @@ void say_once(std::atomic<bool>& said, const char* format, const char* first, co
   }
 }
 
-// What whoever started the program can mend: limits and rights. Programs say no more of it than
-// that a call failed. Other errors are for who wrote the program.
+// Errors that the user of the program can fix: limits and rights. Programs only report that a call
+// failed. Other errors are for the programmer.
 bool is_for_the_user(int error) {
   return error == ENOMEM || error == EMFILE || error == ENFILE || error == EPERM;
 }

@@ -1,8 +1,8 @@
-// What isn't there has a name all the same: a program, or a library that it links, which misses one
-// symbol doesn't start. The stubs are generated from symbols.table. Private names are what libmlx5,
-// libefa and others bind when they are loaded (perftest, UCX and libfabric link them); they serve
-// devices of their own, which this library never lists, so nothing calls them, save the
-// registration in their constructors.
+// Unsupported functions have a symbol all the same: a program, or a library that it links, doesn't
+// start if one symbol is missing. The stubs are generated from symbols.table. Private names are
+// bound by libmlx5, libefa and others when they are loaded (perftest, UCX and libfabric link them);
+// they are for those libraries' devices, which this library never lists, so nothing calls them,
+// except the registration in their constructors.
 //
 // This file is part of the shared object alone: a version needs the linker's version script.
 
@@ -11,7 +11,7 @@
 #include "verbs_shim/objects/newer_verbs.h"
 #include "verbs_shim/socket/log.h"
 
-// Nobody calls these, or only with structures that we don't know: not a word about the arguments.
+// Nobody calls these, or only with structures unknown to us: the arguments aren't read.
 #define STUB(type, alias, body)                                       \
   extern "C" __attribute__((visibility("default"))) type alias(void); \
   extern "C" type alias(void) { body }
@@ -27,12 +27,12 @@
 #define REFUSED_NULL(alias, name, why) \
   STUB(void*, alias, uroce::shim::refuse(name, EOPNOTSUPP, why); return nullptr;)
 
-// An alias is local to the object; the name with its version is what others see.
+// An alias is local to the object; the versioned name is exported.
 #define VERSION(alias, versioned) __asm__(".symver " #alias ", " versioned);
 
 #pragma GCC visibility push(default)
 extern "C" {
-// Takes a provider's table, and forgets it.
+// Accepts a provider's table, and ignores it.
 void real_verbs_register_driver(const void* /*table*/) {}
 
 extern bool real_verbs_allow_disassociate_destroy;

@@ -1,5 +1,5 @@
-// Address handles, and the questions that answering a received datagram raises: from which address
-// did it come, and where is that on the Ethernet.
+// Address handles, and the look-ups for answering a received datagram: its source address, and that
+// address's Ethernet address.
 
 #include <netinet/in.h>
 
@@ -47,7 +47,7 @@ constexpr std::uint32_t kTrafficClassShift = 20;
 constexpr std::uint8_t kHopLimit = 255;
 constexpr std::uint8_t kIpv4Version = 4;
 
-// In front of a datagram lie 40 bytes: an IPv6 header, or an IPv4 header in the last 20 of them
+// In front of a datagram are 40 bytes: an IPv6 header, or an IPv4 header in the last 20 of them
 // (annex A17.4.5.2). This reads either.
 struct Route {
   ibv_gid source, destination;
@@ -134,8 +134,8 @@ int ibv_destroy_ah(ibv_ah* base) {
 
 int ibv_init_ah_from_wc(ibv_context* context, uint8_t port, ibv_wc* wc, ibv_grh* grh,
                         ibv_ah_attr* attr) {
-  // The service level stays 0: what a completion tells in its place is the kind of header
-  // (abi/completion.h), which would go out as a priority.
+  // The service level stays 0: a completion has the kind of header in its place (abi/completion.h),
+  // which would be sent as a priority.
   *attr = {};
   attr->port_num = port;
   if ((wc->wc_flags & IBV_WC_GRH) == 0) {

@@ -1,6 +1,6 @@
 // Buffers that the device allocates, and regions by a list of attributes (rdma-core 59 to 65). A
-// card of a confidential machine can only reach memory that was made for it; to us any page is as
-// good as another, so a buffer is the program's own memory.
+// card of a confidential machine can only access memory that was allocated for it; for us any page
+// will do, so a buffer is the program's own memory.
 
 #include <sys/mman.h>
 #include <unistd.h>
@@ -22,14 +22,14 @@ struct Buffer {
 
 namespace {
 
-// Whether the range lies in the buffer.
+// Whether the range is in the buffer.
 bool holds(const Buffer& buffer, const void* address, std::size_t length) {
   const auto begin = reinterpret_cast<std::uintptr_t>(buffer.memory);
   const auto first = reinterpret_cast<std::uintptr_t>(address);
   return first >= begin && first - begin <= buffer.size && length <= buffer.size - (first - begin);
 }
 
-// 0, or what is wrong with the attributes: where the memory is must be said in exactly one way.
+// Checks the attributes: the location must be given in exactly one way. 0 or an errno value.
 int check(const ibv_pd* pd, const MrInitAttr& attr) {
   constexpr std::uint64_t kKnown =
       kMrHasIova | kMrHasAddress | kMrHasDescriptor | kMrHasOffset | kMrHasTags | kMrHasBuffer;
@@ -87,7 +87,7 @@ void free_buf(Buffer* buffer) {
   }
 }
 
-// As a card says it of memory that isn't a dmabuf's.
+// As a card reports memory that isn't a dmabuf's.
 int export_buf_dmabuf_fd(Buffer* buffer) {
   (void)buffer;
   refuse("ibv_export_buf_dmabuf_fd", ENODATA, "the buffer is the program's own memory, no dmabuf");

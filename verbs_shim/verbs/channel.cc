@@ -36,8 +36,8 @@ int read_event(ibv_comp_channel& channel, abi::CompletionEvent& event) {
   return -1;
 }
 
-// The events have ended. Whoever waits on the channel learns it from the queues: an event for each
-// that is armed, and nothing more after that.
+// The events have ended. Threads that wait on the channel get a last event for each armed queue,
+// and nothing more after that.
 int wake_after_death(ibv_comp_channel& channel, ibv_cq** cq, void** cq_context) {
   Client& client = of(channel.context)->client;
   (void)client.check();
@@ -51,7 +51,7 @@ int wake_after_death(ibv_comp_channel& channel, ibv_cq** cq, void** cq_context) 
   return 0;
 }
 
-// From among the context's channels.
+// Removes it from the context's channels.
 void remove(Channel& channel) {
   ibv_context* const context = channel.base.context;
   pthread_mutex_lock(&context->mutex);
@@ -125,7 +125,7 @@ int ibv_destroy_comp_channel(ibv_comp_channel* base) {
   const int error = destroy_handle("ibv_destroy_comp_channel", base->context,
                                    Command::kDestroyChannel, channel->handle);
   if (error != 0) {
-    channel->events->give_up_closing();  // a child's own is never refused
+    channel->events->give_up_closing();  // closing the child's own is never refused
     return error;
   }
   remove(*channel);

@@ -1,5 +1,5 @@
-// Completion queues: making, arming and destroying them. Reading is in poll_cq.cc and cq_ex.cc,
-// changing in cq_modify.cc.
+// Completion queues: creating, arming and destroying them. Reading is in poll_cq.cc and cq_ex.cc,
+// modifying in cq_modify.cc.
 
 #include "verbs_shim/objects/handle.h"
 #include "verbs_shim/objects/objects.h"
@@ -14,7 +14,7 @@ constexpr std::uint64_t kFieldsKnown = std::uint64_t{IBV_WC_STANDARD_FLAGS} |
                                        IBV_WC_EX_WITH_COMPLETION_TIMESTAMP |
                                        IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK;
 constexpr std::uint32_t kMaskKnown = IBV_CQ_INIT_ATTR_MASK_FLAGS | IBV_CQ_INIT_ATTR_MASK_PD;
-// A queue of one thread is locked all the same: nobody contends for it, so that costs little.
+// A queue for one thread is locked all the same: an uncontended lock costs little.
 constexpr std::uint32_t kFlagsKnown =
     IBV_CREATE_CQ_ATTR_SINGLE_THREADED | IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN;
 
@@ -115,9 +115,9 @@ int req_notify_cq(ibv_cq* base, int solicited_only) {
     return ENODEV;
   }
   auto& arm = cq.control->arm;
-  // Both pair with the daemon's look at `arm` behind a full fence after it published a completion;
-  // the program polls once more after this call. A wish for the next completion stands until it is
-  // fulfilled: one for solicited completions only doesn't weaken it (IBTA vol. 1, 11.4.2.2).
+  // Both pair with the daemon's read of `arm` behind a full fence after it published a completion;
+  // the program polls once more after this call. A request for the next completion stands until it
+  // is satisfied: one for solicited completions only doesn't weaken it (IBTA vol. 1, 11.4.2.2).
   if (solicited_only == 0) {
     arm.store(static_cast<std::uint32_t>(abi::Arm::kNext), std::memory_order_seq_cst);
   } else {

@@ -1,5 +1,4 @@
-// What can be changed of a completion queue that is in use: its size, and how long an event may
-// wait.
+// Modifying a completion queue that is in use: its size, and the moderation of its events.
 
 #include "abi/cq_records.h"
 #include "verbs_shim/objects/handle.h"
@@ -58,7 +57,7 @@ int commit(Cq& cq, Mapping& memory, std::uint32_t entry_count) {
   return error;
 }
 
-// The queue is locked meanwhile: the daemon takes along what wasn't polled, so nobody may poll, and
+// The queue is locked meanwhile: the daemon copies the unpolled entries, so nobody may poll, and
 // two threads that resize one queue mustn't commit each other's ring.
 int resize(Cq& cq, std::uint32_t entry_count) {
   const CancellationDisabled whole;  // the ring's descriptor is closed under the lock

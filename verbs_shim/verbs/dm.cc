@@ -1,5 +1,5 @@
-// Device memory: memory of the daemon's, which this process maps for the copying calls. And the
-// null region, behind which there is no memory at all.
+// Device memory: memory of the daemon, which this process maps for the copying calls. And the null
+// region, which has no memory at all.
 
 #include <cstring>
 #include <limits>
@@ -13,7 +13,7 @@
 namespace uroce::shim {
 namespace {
 
-constexpr std::uint64_t kCopyAlignment = 4;  // as cards have it, and as their drivers check it
+constexpr std::uint64_t kCopyAlignment = 4;  // as on cards, whose drivers check it
 constexpr unsigned kDmAccess = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE |
                                IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC |
                                IBV_ACCESS_MW_BIND | IBV_ACCESS_ZERO_BASED |
@@ -56,8 +56,8 @@ int memcpy_from_dm(void* destination, ibv_dm* base, uint64_t offset, size_t leng
   return 0;
 }
 
-// A fork leaves the session to the parent. But this needs no other object of it, so that the child
-// gets one of its own, for as long as it has the memory. nullptr with errno.
+// A fork leaves the session to the parent. But this needs no other object of it, so the child gets
+// a separate session for as long as it has the memory. nullptr with errno.
 Client* session_of(Dm& dm, ibv_context* context) {
   Client& client = uroce::shim::of(context)->client;
   if (!client.abandoned()) {
@@ -75,7 +75,7 @@ Client* session_of(Dm& dm, ibv_context* context) {
   return error == 0 ? &dm.session : nullptr;
 }
 
-// Maps what the daemon has handed over. 0 or an errno value; then the daemon has it back.
+// Maps the memory passed by the daemon. 0 or an errno value; then the daemon has it back.
 int take_over(Dm& dm, ibv_context* context, std::uint32_t handle, std::uint64_t length,
               const Descriptors& received) {
   const int error = dm.memory.map(received.peek(0), length, PROT_READ | PROT_WRITE);
@@ -108,7 +108,7 @@ int allocate(Dm& dm, ibv_context* context, const ibv_alloc_dm_attr& attr) {
   return take_over(dm, context, reply.handle, attr.length, received);
 }
 
-// A region that the daemon makes by itself. nullptr with errno.
+// A region that the daemon creates itself. nullptr with errno.
 template <typename Request>
 ibv_mr* make_region(const char* call_name, abi::Command command, ibv_pd* pd, Request& request,
                     std::size_t length, unsigned access) {
@@ -152,7 +152,7 @@ ibv_dm* alloc_dm(ibv_context* context, ibv_alloc_dm_attr* attr) {
 }
 
 int free_dm(ibv_dm* dm) {
-  const int error = of(dm)->session.alive() ? 0  // it goes with its session
+  const int error = of(dm)->session.alive() ? 0  // it is freed with its session
                                             : destroy_handle("ibv_free_dm", dm->context,
                                                              abi::Command::kFreeDm, dm->handle);
   if (error == 0) {

@@ -1,7 +1,7 @@
 // Thread domains and parent domains. A parent domain is a protection domain under another pointer,
-// with hints: which thread uses what is made in it, and how to allocate memory for that. The
-// allocators are never called, because queues lie in the daemon's memory; the manual leaves that to
-// the device.
+// with hints: which thread uses its objects, and how to allocate memory for them. The allocators
+// are never called, because queues are in the daemon's memory; the manual leaves that to the
+// device.
 
 #include "verbs_shim/objects/newer_verbs.h"
 #include "verbs_shim/objects/objects.h"
@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::uint32_t kAttributesKnown =
     IBV_PARENT_DOMAIN_INIT_ATTR_ALLOCATORS | IBV_PARENT_DOMAIN_INIT_ATTR_PD_CONTEXT |
-    kDomainAllowsUnprotected;  // of no meaning: all of the program's memory is as unprotected
+    kDomainAllowsUnprotected;  // meaningless: all of the program's memory is unprotected anyway
 
 Td* of(ibv_td* td) { return reinterpret_cast<Td*>(td); }
 

@@ -1,5 +1,5 @@
-// Using what another context (often of another process) made: its protection domains and memory
-// regions. How one gets a session that may is in device/import_device.cc.
+// Using objects of another context (often of another process): its protection domains and memory
+// regions. How to get a session that may do so is in device/import_device.cc.
 
 #include "abi/import_records.h"
 #include "verbs_shim/objects/handle.h"
@@ -28,7 +28,7 @@ ibv_pd* ibv_import_pd(ibv_context* context, uint32_t handle) {
   return &pd.release()->base;
 }
 
-// What was made in it keeps the daemon's end alive until the session ends.
+// Objects created in it keep the daemon's end alive until the session ends.
 void ibv_unimport_pd(ibv_pd* pd) {
   destroy_handle("ibv_unimport_pd", pd->context, Command::kDeallocPd, pd->handle);
   delete of(pd);

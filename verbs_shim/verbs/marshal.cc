@@ -1,5 +1,5 @@
-// From the kernel's records to those of verbs. librdmacm uses these on answers of the connection
-// manager.
+// Converts the kernel's records to those of verbs. librdmacm uses these on answers of the
+// connection manager.
 
 #include <cstdint>
 #include <cstring>

@@ -1,4 +1,4 @@
-// Memory regions: what the program may let others reach, and by which key.
+// Memory regions: the memory that the program lets others access, and their keys.
 
 #include <cerrno>
 #include <string>
@@ -22,7 +22,8 @@ constexpr unsigned kMandatory =
     IBV_ACCESS_REMOTE_ATOMIC | IBV_ACCESS_MW_BIND | IBV_ACCESS_ZERO_BASED | IBV_ACCESS_HUGETLB |
     IBV_ACCESS_ON_DEMAND | UROCE_ACCESS_FLUSH_GLOBAL | UROCE_ACCESS_FLUSH_PERSISTENT;
 
-// 0, or why these rights can't be had. Optional ones are never a reason (ibv_reg_mr's manual).
+// 0, or the error if these rights aren't available. Optional ones never cause an error
+// (ibv_reg_mr's manual).
 int check_access(unsigned access) {
   const unsigned wanted = access & ~static_cast<unsigned>(IBV_ACCESS_OPTIONAL_RANGE);
   if ((wanted & ~kMandatory) != 0) {
@@ -45,14 +46,16 @@ std::uint64_t address_of(const Mr& mr) {
 
 bool on_demand(const Mr& mr) { return (mr.access & IBV_ACCESS_ON_DEMAND) != 0; }
 
-// What describe() has taken; the child of a fork has taken nothing for its parent's regions.
+// Releases what describe() acquired; the child of a fork has acquired nothing for its parent's
+// regions.
 void release(const Mr& mr) {
   if (!of(mr.base.context)->client.abandoned()) {
     release_memory(mr.held);
   }
 }
 
-// How the daemon reaches the range: nothing to say where it asks when the time has come.
+// Describes how the daemon accesses the range: nothing for on-demand regions, for which it asks
+// later.
 Result<MemoryDescription> describe(const Mr& mr) {
   const std::uint64_t end = address_of(mr) + mr.base.length;
   if (!on_demand(mr)) {
@@ -71,8 +74,8 @@ Result<MemoryDescription> describe(const Mr& mr) {
   return MemoryDescription{};
 }
 
-// Makes the pages shared and has the daemon map them. `replaces`: handle + 1 of the region whose
-// place this one takes; 0: none. 0 or an errno value.
+// Makes the pages shared and has the daemon map them. `replaces`: handle + 1 of the region that
+// this one replaces; 0: none. 0 or an errno value.
 int register_range(Mr& mr, std::uint32_t replaces) {
   const CancellationDisabled whole;  // files are opened and read under locks
   auto description = describe(mr);
@@ -116,8 +119,8 @@ int register_range(Mr& mr, std::uint32_t replaces) {
   return 0;
 }
 
-// A region of memory at mr.base.addr, or in mr.mapping. nullptr with errno, which is left alone
-// otherwise, whatever sharing the memory tried.
+// A region of memory at mr.base.addr, or in mr.mapping. nullptr with errno, which is otherwise
+// unchanged, whatever was tried to share the memory.
 ibv_mr* registered(InTheMaking<Mr> mr, ibv_pd* pd, std::size_t length, std::uint64_t iova,
                    unsigned access) {
   const int errno_before = errno;
@@ -181,7 +184,7 @@ ibv_mr* ibv_reg_dmabuf_mr(ibv_pd* pd, uint64_t offset, size_t length, uint64_t i
     unmap_file(*mapping);
     return nullptr;
   }
-  mr->base.addr = reinterpret_cast<void*>(offset);  // as libibverbs says it
+  mr->base.addr = reinterpret_cast<void*>(offset);  // as libibverbs returns it
   mr->mapping = *mapping;
   return registered(std::move(mr), pd, length, iova, rights);
 }
@@ -203,8 +206,8 @@ int ibv_dereg_mr(ibv_mr* base) {
   return error;
 }
 
-// The daemon swaps the old region for the new one under the same keys, or refuses and keeps the
-// old. (Programs mustn't count on that: a card may have destroyed it then.)
+// The daemon replaces the old region by the new one under the same keys, or refuses and keeps the
+// old one. (Programs mustn't rely on that: a card may have destroyed it then.)
 int ibv_rereg_mr(ibv_mr* base, int flags, ibv_pd* pd, void* address, size_t length, int access) {
   Mr* mr = of(base);
   const bool translation = (flags & IBV_REREG_MR_CHANGE_TRANSLATION) != 0;

@@ -17,14 +17,14 @@
 namespace uroce::shim {
 namespace {
 
-// Room for a RegMrRequest with as many pieces as may follow it.
+// Space for a RegMrRequest with the maximum number of pieces behind it.
 struct alignas(abi::RegMrRequest) RegistrationRecord {
   std::byte bytes[sizeof(abi::RegMrRequest) + abi::kPiecesMax * sizeof(abi::MemoryPiece)];
 };
 static_assert(sizeof(RegistrationRecord) <= kRecordMax);
 
-// The daemon's handle of an arena; hands the arena over the first time. REQUIRES: the context's
-// mutex. 0 or an errno value.
+// The daemon's handle of an arena; passes the arena to the daemon the first time. REQUIRES: the
+// context's mutex. 0 or an errno value.
 int arena_handle(Context& context, std::uint32_t index, std::uint32_t& handle) {
   if (index >= context.arenas.size()) {
     context.arenas.resize(index + 1);
@@ -49,7 +49,7 @@ int arena_handle(Context& context, std::uint32_t index, std::uint32_t& handle) {
   return 0;
 }
 
-// The pieces in a file for the daemon. Not valid() and errno: that can't be.
+// The pieces in a file for the daemon. Not valid() and errno: it can't be created.
 UniqueFd make_piece_list(std::span<const abi::MemoryPiece> pieces) {
   UniqueFd file(::memfd_create("uroce-pieces", MFD_CLOEXEC | MFD_ALLOW_SEALING));
   const auto bytes = std::as_bytes(pieces);

@@ -1,5 +1,5 @@
-// Queue pairs: making and destroying them. Their attributes are in qp_modify.cc, their requests in
-// post_send.cc, post_recv.cc and qp_ex.cc.
+// Queue pairs: creating and destroying them. Their attributes are in qp_modify.cc, their requests
+// in post_send.cc, post_recv.cc and qp_ex.cc.
 
 #include "abi/work_request.h"
 #include "verbs_shim/objects/handle.h"
@@ -83,7 +83,7 @@ int attach(Qp& qp, const ibv_qp_init_attr_ex& attr) {
   return 0;
 }
 
-// What the structure must hold before the daemon is asked. 0 or an errno value.
+// Checks the structure before the daemon is asked. 0 or an errno value.
 int check(const ibv_qp_init_attr_ex& attr) {
   const bool only_sends = attr.qp_type == IBV_QPT_XRC_SEND;
   if (attr.qp_type != IBV_QPT_RC && attr.qp_type != IBV_QPT_UC && attr.qp_type != IBV_QPT_UD &&
@@ -142,8 +142,8 @@ ibv_qp* create_qp_ex(ibv_context* context, ibv_qp_init_attr_ex* attr) {
     refuse("ibv_create_qp_ex", EINVAL, "no protection domain is given");
     return nullptr;
   }
-  // What a queue pair sends to a group never comes back to itself (IBTA vol. 1, 10.5.2), so the one
-  // flag that there is asks for nothing more.
+  // Messages of a queue pair to a group are never delivered to itself (IBTA vol. 1, 10.5.2), so the
+  // only flag that exists requires nothing more.
   if ((attr->comp_mask & IBV_QP_INIT_ATTR_CREATE_FLAGS) != 0 &&
       (attr->create_flags & ~std::uint32_t{IBV_QP_CREATE_BLOCK_SELF_MCAST_LB}) != 0) {
     refuse("ibv_create_qp_ex", EOPNOTSUPP,

@@ -106,8 +106,8 @@ int ibv_modify_qp(ibv_qp* qp, ibv_qp_attr* attr, int mask) {
   if (error == 0 && (mask & IBV_QP_STATE) != 0) {
     qp->state = attr->qp_state;
     if (attr->qp_state == IBV_QPS_RESET) {
-      // What the queue pair did before is forgotten (IBTA vol. 1, 10.3.1): no completion of it may
-      // come up in its next life, which has the same number.
+      // Earlier work of the queue pair is discarded (IBTA vol. 1, 10.3.1): none of its completions
+      // may appear in its next life, which has the same number.
       for (ibv_cq* cq : {qp->send_cq, qp->recv_cq}) {
         if (cq != nullptr) {
           drop_completions(*of(cq), qp->qp_num);
@@ -147,9 +147,8 @@ int ibv_query_qp_data_in_order(ibv_qp* qp, ibv_wr_opcode opcode, uint32_t flags)
   return 0;
 }
 
-// Enhanced connection establishment is a conversation between vendors' drivers, in which we have
-// nothing to say and nothing to agree to. EOPNOTSUPP is what librdmacm expects of a driver that a
-// peer's options mean nothing to.
+// Enhanced connection establishment negotiates options between vendors' drivers; we have none.
+// EOPNOTSUPP is what librdmacm expects of a driver that doesn't understand a peer's options.
 int ibv_set_ece(ibv_qp* qp, ibv_ece* ece) {
   (void)qp;
   if (ece->vendor_id == 0) {
@@ -158,8 +157,8 @@ int ibv_set_ece(ibv_qp* qp, ibv_ece* ece) {
   return refuse("ibv_set_ece", EOPNOTSUPP, "vendor-specific options aren't supported");
 }
 
-// An empty answer wouldn't do: programs hand what they get to rdma_set_local_ece(), which refuses
-// options of no vendor; EOPNOTSUPP they know from other drivers.
+// An empty answer wouldn't do: programs pass it to rdma_set_local_ece(), which refuses options
+// without a vendor; EOPNOTSUPP is known to them from other drivers.
 int ibv_query_ece(ibv_qp* qp, ibv_ece* ece) {
   (void)qp;
   *ece = {};

@@ -8,10 +8,10 @@ namespace {
 struct Rate {
   ibv_rate rate;
   int multiple;  // of 2.5 Gb/s, rounded as the specification's tables do; -1: none
-  int mbps;      // of data and encoding, as on the cable
+  int mbps;      // of data and encoding, as on the wire
 };
 
-// In the order of their speed, which is that of a search by speed.
+// In order of speed, for searching by speed.
 constexpr Rate kRates[] = {{IBV_RATE_2_5_GBPS, 1, 2'500},       {IBV_RATE_5_GBPS, 2, 5'000},
                            {IBV_RATE_10_GBPS, 4, 10'000},       {IBV_RATE_14_GBPS, 6, 14'062},
                            {IBV_RATE_20_GBPS, 8, 20'000},       {IBV_RATE_25_GBPS, 10, 25'781},

@@ -114,8 +114,8 @@ int commit_resize(Srq& srq, Mapping& memory, std::uint32_t max_wr) {
   return error;
 }
 
-// The queue is locked meanwhile: the daemon takes along what was posted, so nobody may post, and
-// two threads that resize one queue mustn't commit each other's ring.
+// The queue is locked meanwhile: the daemon copies the posted entries, so nobody may post, and two
+// threads that resize one queue mustn't commit each other's ring.
 int resize(Srq& srq, std::uint32_t max_wr) {
   const CancellationDisabled whole;  // the ring's descriptor is closed under the lock
   Mapping memory;                    // outlives the lock: afterwards it is the old ring's

@@ -1,4 +1,4 @@
-// Names of enumerators, as programs print them.
+// Names of enumerators, for printing.
 
 #include <iterator>
 
@@ -37,7 +37,7 @@ constexpr const char* kEvents[] = {"CQ error",
                                    "GID table change",
                                    "WQ fatal"};
 
-// Those without a name are numbers that no program's header has.
+// Numbers without a name are in no program's header.
 constexpr const char* kWrOpcodes[] = {"rdma-write",
                                       "rdma-write-with-imm",
                                       "send",
@@ -60,7 +60,7 @@ static_assert(uroce::abi::kStatusTexts.size() == IBV_WC_TM_RNDV_INCOMPLETE + 1);
 
 template <typename Names>
 const char* name(const Names& names, int value, const char* unknown) {
-  const auto index = static_cast<std::size_t>(value);  // beyond all, if it is negative
+  const auto index = static_cast<std::size_t>(value);  // beyond the end, if it is negative
   return index < std::size(names) ? names[index] : unknown;
 }
 

@@ -34,7 +34,7 @@ InTheMaking<Qp> make_target(ibv_context* context, void* qp_context) {
   return qp;
 }
 
-// Takes the daemon's answer over, or gives the object up. `error`: 0 or an errno value.
+// Completes the object from the daemon's answer, or frees it. `error`: 0 or an errno value.
 Qp* finish(InTheMaking<Qp> qp, int error, const abi::CreateQpReply& reply) {
   ibv_qp& base = plain(*qp);
   if (error != 0) {
@@ -58,7 +58,7 @@ Qp* create_xrc_target(ibv_context* context, const ibv_qp_init_attr_ex& attr) {
   if (qp == nullptr) {
     return nullptr;
   }
-  // The card knows of none, but librdmacm takes the one that it gave back from here.
+  // The card doesn't use it, but librdmacm reads back from here the value that it set.
   plain(*qp).pd = (attr.comp_mask & IBV_QP_INIT_ATTR_PD) != 0 ? attr.pd : nullptr;
   abi::CreateQpRequest request{};
   request.cookie = qp->cookie;

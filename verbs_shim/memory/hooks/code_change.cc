@@ -20,14 +20,14 @@ bool writable(const Code* at, std::size_t length, bool yes) {
                           PROT_READ | PROT_EXEC | (yes ? PROT_WRITE : 0)) == 0;
 }
 
-// Not memcpy(): ThreadSanitizer follows that, and takes a library's code for read-only.
+// Not memcpy(): ThreadSanitizer intercepts that, and takes a library's code for read-only.
 void copy_code(Code* to, const Code* from, std::size_t length) {
   __asm__ volatile("rep movsb" : "+D"(to), "+S"(from), "+c"(length) : : "memory");
 }
 
 }  // namespace
 
-// A store of eight bytes is atomic inside of a cache line.
+// A store of eight bytes is atomic within a cache line.
 bool may_replace(const Code* at) {
   return kernel::number(at) % kCacheLine <= kCacheLine - sizeof(std::uint64_t);
 }
@@ -39,7 +39,7 @@ bool replace_code(Code* at, const Code* bytes, std::size_t length) {
   }
   std::memcpy(&whole, at, sizeof(whole));
   std::memcpy(&whole, bytes, length);
-  // Not through std::atomic_ref, which asks for an alignment that `endbr64` may have taken.
+  // Not by std::atomic_ref, which requires an alignment that `endbr64` may have broken.
   __asm__ volatile("movq %1, %0" : "=m"(*reinterpret_cast<std::uint64_t*>(at)) : "r"(whole));
   writable(at, sizeof(whole), false);
   return true;
@@ -47,7 +47,7 @@ bool replace_code(Code* at, const Code* bytes, std::size_t length) {
 
 bool synchronize_cores() {
   const auto barrier = [](int command) { return ::syscall(SYS_membarrier, command, 0U, 0) == 0; };
-  // Registering again is one look.
+  // Registering again costs only a check.
   return barrier(MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED_SYNC_CORE) &&
          barrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED_SYNC_CORE);
 }

@@ -31,9 +31,9 @@ bool read_choice() {
 }
 
 // Whether the program is statically linked, and loaded us by dlopen. Its own calls are to another
-// libc than ours, and ours can't make threads there: what pthread_create allocates with is set up
-// by the dynamic linker when it starts a program. Started by that linker's command, a program has
-// its own headers here, too.
+// libc than ours, and ours can't create threads there: the allocator that pthread_create uses is
+// set up by the dynamic linker when it starts a program. If started by that linker's command, a
+// program has its own headers here, too.
 bool is_statically_linked() {
   const auto* const first = reinterpret_cast<const ElfW(Phdr)*>(::getauxval(AT_PHDR));
   const std::span headers(first, first == nullptr ? 0 : ::getauxval(AT_PHNUM));
@@ -41,7 +41,7 @@ bool is_statically_linked() {
                               [](const ElfW(Phdr) & header) { return header.p_type == PT_INTERP; });
 }
 
-// A sentence; nullptr if they may be hooked.
+// The reason why they can't be hooked; nullptr if they can.
 const char* why_not() {
   if (!read_choice()) {
     return "UROCE_HOOKS=none leaves libc's functions alone, without which private memory isn't "

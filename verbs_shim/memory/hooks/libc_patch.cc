@@ -23,8 +23,8 @@
 // a short jump of two bytes leads to a near jump in the padding between functions close by. Near
 // jumps reach a page of ours that holds far ones.
 //
-// A change of code must have reached all cores before anything counts on it: the jumps that are
-// jumped to before whatever jumps there, and the hooks before the caller goes on.
+// Changed code must be visible to all cores before anything relies on it: the targets of jumps
+// before the jumps, and the hooks before the caller continues.
 //
 // Where another library has hooked a function before, our hook comes before its own and calls it.
 
@@ -40,7 +40,7 @@ struct Target {
   Code* entry = nullptr;    // libc's function
   Code* padding = nullptr;  // where its first instruction is shorter than a near jump
   Code* far_jump = nullptr;
-  const void* original = nullptr;  // what to call next where nobody was before us
+  const void* original = nullptr;  // the function to call next if nobody has hooked it before us
   bool hooked = false;
 };
 
@@ -54,7 +54,7 @@ Target targets[] = {
     {"mremap", reinterpret_cast<const void*>(calls::mremap), &calls::next.mremap},
 };
 
-// Ours, near enough to `code` for a near jump.
+// A page of ours, near enough to `code` for a near jump.
 Code* map_near(const void* code) {
   const std::uint64_t around = kernel::number(code) / kPage * kPage;
   for (std::uint64_t distance = 1ULL << 21U; distance < kNearMax; distance += 1ULL << 21U) {
@@ -69,8 +69,8 @@ Code* map_near(const void* code) {
   return nullptr;
 }
 
-// Room for a near jump between functions, in reach of a short one: behind the end of an exported
-// function up to the next multiple of 16, filled and nothing else.
+// Space for a near jump between functions, in reach of a short one: padding behind the end of an
+// exported function up to the next multiple of 16.
 Code* find_padding(Code* entry) {
   constexpr int kReach = 120;
   constexpr std::size_t kAlignment = 16;
@@ -94,7 +94,7 @@ Code* find_padding(Code* entry) {
   return nullptr;
 }
 
-// dlmopen(3) gives a library a libc of its own, which the program's calls don't come to.
+// dlmopen(3) gives a library its own libc, to which the program's calls don't come.
 bool is_the_programs(void* libc) {
   Lmid_t names = LM_ID_BASE;
   return libc != nullptr && ::dlinfo(libc, RTLD_DI_LMID, &names) == 0 && names == LM_ID_BASE;
@@ -107,7 +107,7 @@ bool find_functions() {
     target.entry = libc == nullptr ? nullptr : static_cast<Code*>(::dlsym(libc, target.name));
     const EntryForm* const form =
         target.entry == nullptr ? nullptr : entry_form(first_instruction(target.entry));
-    // Where somebody has hooked it, what that hides may be short.
+    // If somebody has hooked it, the hidden instruction may be short.
     if (target.entry != nullptr && (form == nullptr || form->length < kNearJumpBytes)) {
       target.padding = find_padding(target.entry);
     }
@@ -116,12 +116,12 @@ bool find_functions() {
   return libc != nullptr;
 }
 
-// While this library is being loaded: whoever registers memory may hold locks that those who wait
-// for the loader's want.
+// Called while this library is being loaded: threads that register memory may hold locks that
+// threads waiting for the loader's lock want.
 [[maybe_unused]] const bool kFoundFunctions = find_functions();
 
-// The page of far jumps, one for each target, and libc's own brk behind them: its first
-// instruction, then a jump to the rest of it. False: there can be none.
+// The page of far jumps, one per target, followed by libc's own brk: its first instruction, then a
+// jump to the rest of it. False: not possible.
 bool write_far_jumps() {
   if (targets[0].far_jump != nullptr) {
     return true;
@@ -198,7 +198,7 @@ bool hook(const Target& target) {
     if (others == target.far_jump) {
       return true;
     }
-    // Who came after us may call us, and must not be called by us then.
+    // A library that hooked it after us may call us, and must not be called by us then.
     if (target.hooked && (target.next != &calls::next.madvise || drops_are_seen())) {
       return target.next == &calls::next.madvise;
     }

@@ -9,10 +9,10 @@
 namespace uroce::shim {
 namespace {
 
-// Each changer announces two ranges at most; the daemon ends a session that has more under way.
+// Each changer announces two ranges at most; the daemon ends a session with more outstanding.
 static_assert(2 * AddressWatch::kChangersMax <= abi::kInvalidationsMax);
 
-// What lies beyond the end, or wraps, the kernel will refuse.
+// The kernel will refuse ranges beyond the end, or that wrap.
 AddressWatch::Range whole_pages(const void* address, std::uint64_t length) {
   const std::uint64_t start =
       std::min(kernel::number(address) / kPage * kPage, AddressWatch::kAddressEnd);
@@ -42,7 +42,7 @@ Change::Change(SharingState& state, const void* address, std::uint64_t length,
   place_ = state_.watch.enter(parts_[0].range, parts_[1].range);
   const bool announcing = state_.watch.announcing();
   if (reason == abi::InvalidateReason::kDrop && forks()) {
-    reason = abi::InvalidateReason::kUnmap;  // the memory gets another place (memory_calls.cc)
+    reason = abi::InvalidateReason::kUnmap;  // the memory gets another offset (memory_calls.cc)
   }
   for (Part& part : parts_) {
     part.described = state_.watch.described(part.range.start, part.range.end);
@@ -82,7 +82,7 @@ ArenaRuns::ArenaRuns(SharingState& state, const Change& change, AddressWatch::Ra
     const Run run{.arena = owner,
                   .offset = area.offset + (first - area.start),
                   .length = std::min(range.end, area.end) - first};
-    // Memory that was registered as a whole may still be: then its pages are the peers' too.
+    // Pinned memory may still be registered: then its pages are shared with peers, too.
     if (!state_.arenas[owner].pins().any(run.offset, run.length)) {
       runs_[count_++] = run;
     }

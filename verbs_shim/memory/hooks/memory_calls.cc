@@ -15,9 +15,9 @@ namespace {
 
 using abi::InvalidateReason;
 
-// What is asked about when libc's function is tried out: nobody else knows the address.
+// The address for testing libc's function: nobody else knows it.
 char trial;
-std::atomic<unsigned> trials{0};  // a counter, which orders nothing
+std::atomic<unsigned> trials{0};  // a counter, needs no ordering
 
 namespace in_kernel {
 
@@ -27,7 +27,7 @@ void* mmap(void* address, std::size_t length, int protection, int flags, int des
                       static_cast<std::uint64_t>(offset));
 }
 
-// As libc declares it: whoever stands there instead may read what is passed as his own did.
+// As libc declares it: an interposed function may read its arguments in the same way.
 void* mremap(void* address, std::size_t old_length, std::size_t new_length, int flags, ...) {
   va_list more;
   va_start(more, flags);
@@ -40,8 +40,8 @@ int shmdt(const void* address) { return static_cast<int>(::syscall(SYS_shmdt, ad
 
 }  // namespace in_kernel
 
-// Whether more is to be done than the call. Without a lock, a system call or a write. What wraps,
-// or reaches beyond all addresses, the kernel refuses.
+// Whether more than the call itself has to be done. Without a lock, a system call or a write. The
+// kernel refuses ranges that wrap, or are beyond the address space.
 bool concerns(const void* address, std::uint64_t length) {
   const AddressWatch& watch = sharing_state().watch;
   const std::uint64_t start = kernel::number(address);
@@ -60,7 +60,7 @@ struct Part {
   int protection;
 };
 
-// The part that begins at `at`. False: nothing is mapped there.
+// The area that begins at `at`. False: nothing is mapped there.
 bool part_at(const SharingState& state, MemoryMap& map, std::uint64_t at, std::uint64_t end,
              Part* part) {
   MappedArea area;
@@ -87,8 +87,8 @@ bool drops(int advice) {
 // 0 or an errno value, as empty() and drop_part().
 int result_of(int outcome) { return outcome == 0 ? 0 : errno; }
 
-// A fork's child may still want to read the place in the arena, or the program has closed the
-// arena: then the memory leaves it.
+// A fork's child may still need to read the slot in the arena, or the program has closed the arena:
+// then the memory is moved out of it.
 int empty(const SharingState& state, const Change& change, const Part& part) {
   const ArenaFile& arena = state.arenas[part.arena];
   if (!change.forks() && (arena.on_demand() || arena.intact())) {
@@ -111,8 +111,8 @@ int drop_part(const SharingState& state, const Change& change, const Part& part,
   if (advice != kGuardInstall) {
     return empty(state, change, part);
   }
-  // Guards are the mapping's. The kernel has none for shared memory before Linux 6.15; and what
-  // lies in another place afterwards gets them there.
+  // Guards belong to the mapping. The kernel has none for shared memory before Linux 6.15; memory
+  // that is moved out of the arena gets them in its new mapping.
   int error = by_kernel();
   if (error == 0) {
     error = empty(state, change, part);
@@ -121,7 +121,7 @@ int drop_part(const SharingState& state, const Change& change, const Part& part,
 }
 
 // Private memory that was converted reads as zeroes after it was dropped, as it would have before:
-// its place in the arena is emptied. Free pages may be kept or dropped; they are dropped.
+// its part of the arena is emptied. Free pages may be kept or dropped; they are dropped.
 int drop(SharingState& state, const Change& change, int advice) {
   bool hole = false;
   for (std::uint64_t at = change.start(); at < change.end();) {
@@ -129,9 +129,9 @@ int drop(SharingState& state, const Change& change, int advice) {
     if (!part_at(state, change.map(), at, change.end(), &part)) {
       if (change.map().failed()) {
         return next.madvise(kernel::pointer(at), change.end() - at,
-                            advice);  // all that can be done
+                            advice);  // the best that can be done
       }
-      hole = true;  // the kernel goes on, and tells afterwards
+      hole = true;  // the kernel continues, and reports it afterwards
       MappedArea above;
       if (!change.map().at_or_above(at, &above)) {
         break;
@@ -210,7 +210,7 @@ void* mremap(void* address, std::size_t old_length, std::size_t new_length, int 
              void* wanted) {
   const bool fixed = (flags & MREMAP_FIXED) != 0;
   if (!fixed) {
-    wanted = nullptr;  // whatever the caller's registers held
+    wanted = nullptr;  // independent of the caller's registers
   }
   if (!concerns(address, std::max(old_length, new_length)) &&
       !(fixed && concerns(wanted, new_length))) {
@@ -255,7 +255,7 @@ int mprotect(void* address, std::size_t length, int protection) {
   return next.mprotect(address, length, protection);
 }
 
-// A segment may have become several areas; they follow each other with the same inode.
+// A segment may have become several areas; they are consecutive and have the same inode.
 int shmdt(const void* address) {
   if (!sharing_state().watch.announcing()) {
     return next.shmdt(address);
@@ -279,7 +279,7 @@ int brk(void* address) {
   if (wanted == 0) {
     return next.brk(address);
   }
-  // The kernel unmaps what lies between these two, rounded up.
+  // The kernel unmaps what is between these two, rounded up.
   const auto now = static_cast<std::uint64_t>(::syscall(SYS_brk, nullptr));
   const std::uint64_t first = (wanted + kPage - 1) / kPage * kPage;
   const std::uint64_t end = (now + kPage - 1) / kPage * kPage;

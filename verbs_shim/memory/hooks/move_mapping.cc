@@ -17,11 +17,11 @@ void* fail(int error) {
   return MAP_FAILED;
 }
 
-// What lies in the old range.
+// The contents of the old range.
 struct Survey {
   bool whole = true;           // without holes
   bool converted = false;      // some of it lies in an arena
-  bool on_demand = false;      // in one on demand
+  bool on_demand = false;      // some of it is in an on-demand region
   bool huge = false;           // in huge pages
   int protection = PROT_NONE;  // of its end
 };
@@ -33,7 +33,7 @@ Survey survey(const SharingState& state, MemoryMap& map, std::uint64_t start, st
     const bool found = map.at_or_above(at, &area) && area.start < end;
     result.whole = result.whole && found && area.start <= at;
     if (!found) {
-      if (map.failed()) {  // of memory that was described once, so the worst is taken for true
+      if (map.failed()) {  // described before, so the worst case is assumed
         result.converted = true;
         result.on_demand = true;
       }
@@ -50,14 +50,14 @@ Survey survey(const SharingState& state, MemoryMap& map, std::uint64_t start, st
   return result;
 }
 
-// Fresh private memory, nothing of it converted yet.
+// Fresh private memory, none of it converted yet.
 bool map_private(std::uint64_t start, std::uint64_t length, int protection, int how) {
   return length == 0 || kernel::mmap(kernel::pointer(start), length, protection,
                                      MAP_PRIVATE | MAP_ANONYMOUS | how, -1, 0) != MAP_FAILED;
 }
 
 // Moves each mapping of the old range to its place in the new one, which is reserved. Returns how
-// much could be moved.
+// much was moved.
 std::uint64_t move_each(MemoryMap& map, std::uint64_t start, std::uint64_t end,
                         std::uint64_t target) {
   MappedArea area;
@@ -75,7 +75,7 @@ std::uint64_t move_each(MemoryMap& map, std::uint64_t start, std::uint64_t end,
   return end - start;
 }
 
-// Another library that has hooked mremap hears of a call that changes nothing.
+// Notifies another library that has hooked mremap, by a call that changes nothing.
 void tell_others(const Move& move) {
   const int error = errno;
   calls::next.mremap(kernel::pointer(move.address), move.old_length, move.old_length, 0, nullptr);
@@ -97,7 +97,7 @@ void* move_away(SharingState& state, const Change& change, const Move& move,
   if (found.on_demand) {
     ArenaFile::next_generation();
   }
-  state.watch.mark(start, start + new_length);  // converted memory lies there now
+  state.watch.mark(start, start + new_length);  // converted memory is there now
   const std::uint64_t moved = move_each(change.map(), move.address, move.address + kept, start);
   if (moved != kept || !map_private(start + kept, new_length - kept, found.protection, MAP_FIXED)) {
     move_each(change.map(), start, start + moved, move.address);
@@ -113,8 +113,8 @@ void* move_away(SharingState& state, const Change& change, const Move& move,
   return target;
 }
 
-// Moves what the kernel moves by itself: huge pages, and from Linux 6.17 on what has holes. Then it
-// may have moved a part where it fails.
+// Moves mappings that the kernel itself can move: huge pages, and from Linux 6.17 on ranges with
+// holes. If it fails, it may have moved a part.
 void* move_by_kernel(SharingState& state, const Move& move, const Survey& found) {
   const bool fixed = (move.flags & MREMAP_FIXED) != 0;
   if (found.converted && fixed) {
@@ -177,7 +177,7 @@ void* move_mapping(SharingState& state, const Change& change, const Move& move) 
   const Survey found = survey(state, change.map(), move.address, end);
   const ArenaRuns covered(state, change, change.covered());
   void* const result = move_found(state, change, move, old_length, new_length, found);
-  if (result != MAP_FAILED && found.whole) {  // what lies where the holes go to stays
+  if (result != MAP_FAILED && found.whole) {  // existing mappings at the places of the holes stay
     covered.punch();
   }
   return result;

@@ -16,8 +16,8 @@ Status open_book(SharingState& state) {
 
 }  // namespace
 
-// Of libc's functions only madvise must be hooked. Where mmap, munmap or brk isn't, pages go
-// back to the system later; where mremap isn't, it refuses ranges of which parts are converted.
+// Of libc's functions only madvise must be hooked. If mmap, munmap or brk isn't, pages are returned
+// to the system later; if mremap isn't, it refuses ranges of which parts are converted.
 Status watch_converted(SharingState& state) {
   if (Status allowed = hooks_allowed(); !allowed) {
     return allowed;
@@ -36,7 +36,7 @@ Status watch_converted(SharingState& state) {
                  : std::move(patched);
 }
 
-// A fork's child begins anew, with libc patched.
+// A fork's child starts over, with libc patched.
 Status watch_everything(SharingState& state) {
   if (Status allowed = hooks_allowed(); !allowed) {
     return allowed;
@@ -51,7 +51,7 @@ Status watch_everything(SharingState& state) {
   if (Status patched = patch_libc(); !patched) {
     return patched;
   }
-  // What was registered before belongs into the book too.
+  // Ranges registered before are entered into the book too.
   const bool all = for_each_area([&](const AreaRange& area) {
     if (state.arenas.owner_of(area) != ArenaList::kArenasMax) {
       state.watch.mark(area.start, area.end);

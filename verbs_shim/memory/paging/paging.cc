@@ -13,7 +13,7 @@
 namespace uroce::shim {
 namespace {
 
-// A daemon that doesn't answer for so long has lost its mind; the program must get on.
+// A daemon that doesn't answer for so long is broken; the program must continue.
 constexpr timeval kDaemonTimeout = {.tv_sec = 60, .tv_usec = 0};
 
 }  // namespace

@@ -33,14 +33,14 @@ bool send_record(const VerifiedDescriptor& socket, const void* record, std::size
   return send_message(socket.get(), bytes, {descriptors, count}) == static_cast<ssize_t>(length);
 }
 
-// Room for a SharedRange with as many pieces as it may have.
+// Space for a SharedRange with the maximum number of pieces.
 struct alignas(abi::SharedRange) AnswerRecord {
   std::byte bytes[sizeof(abi::SharedRange) + abi::kSharedPiecesMax * sizeof(abi::SharedPiece)];
 };
 
 }  // namespace
 
-// All that the thread works with; in the thread's own mapping.
+// All of the thread's data, in the thread's own mapping.
 struct PagingHelper::ThreadState {
   SharingState* state = nullptr;
   VerifiedDescriptor socket;
@@ -66,7 +66,7 @@ bool PagingHelper::ThreadState::receive(abi::ShareRange* question) const {
          question->header.kind == PagingKind::kShareRange;
 }
 
-// Hands over the arenas that the daemon hasn't got, and replaces indices by its numbers.
+// Passes the arenas that the daemon doesn't have yet, and replaces indices by its numbers.
 bool PagingHelper::ThreadState::number_arenas() {
   for (std::uint32_t i = 0; i < answer.piece_count; ++i) {
     abi::MemoryPiece& piece = answer.pieces[i].memory;
@@ -124,7 +124,7 @@ void* PagingHelper::work(void* argument) {
   while (helper.receive(&question) && helper.serve(question)) {
   }
   helper.paged.end();
-  // The daemon is gone, or speaks another language: it must not wait for answers.
+  // The daemon is gone, or has another protocol: it must not wait for answers.
   ::shutdown(helper.socket.get(), SHUT_RDWR);
   return nullptr;
 }

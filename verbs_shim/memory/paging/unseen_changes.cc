@@ -15,7 +15,7 @@ void announce(SharingState& state, std::uint64_t start, std::uint64_t end) {
   }
 }
 
-// Only what was described came there, and nothing else can.
+// Only described memory is there, and nothing else can be.
 bool in_its_place(const SharingState& state, const MappedArea& area) {
   const std::uint32_t owner = state.arenas.owner_of(area);
   return owner != ArenaList::kArenasMax && state.arenas[owner].on_demand() &&
@@ -29,7 +29,7 @@ void announce_unseen(std::uint64_t start, std::uint64_t end) {
   if (!state.watch.described(start, end)) {
     return;
   }
-  const std::lock_guard lock(state.mutex);  // so no helper is at any range
+  const std::lock_guard lock(state.mutex);  // so no helper is working on a range
   std::uint64_t unsure = start;
   MappedArea area;
   for (std::uint64_t at = start; at < end; at = area.end) {

@@ -12,7 +12,7 @@
 namespace uroce::shim {
 namespace {
 
-// enum ibv_access_flags: what a kernel pins pages for writing for.
+// enum ibv_access_flags: those for which a kernel pins pages for writing.
 constexpr std::uint32_t kLocalWrite = 1U << 0U;
 constexpr std::uint32_t kRemoteWrite = 1U << 1U;
 constexpr std::uint32_t kRemoteAtomic = 1U << 3U;
@@ -50,7 +50,7 @@ bool PinnedRange::nothing_mapped(std::uint64_t address) {
   return false;
 }
 
-// The rights that a kernel would pin the pages with.
+// The rights with which a kernel would pin the pages.
 bool PinnedRange::no_right(std::uint64_t address) {
   refusal_ = "the memory at " + hexadecimal(address) +
              (writing_ ? " is mapped without PROT_WRITE, which the access flags need"

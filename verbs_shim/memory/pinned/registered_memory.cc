@@ -18,16 +18,17 @@ constexpr std::uint32_t kOnDemand = 1U << 6U;  // IBV_ACCESS_ON_DEMAND
 constexpr int kPopulateWrite = 23;             // MADV_POPULATE_WRITE, Linux 5.14
 constexpr int kPopulateRead = 22;              // MADV_POPULATE_READ
 
-// A page of an arena is charged to the memory cgroup of whoever touches it first. So that this is
-// the program, and not the daemon, what is registered is there when the daemon hears of it, as with
-// a kernel that pins it. Where that can't be, the daemon's touch makes it, or fails.
+// A page of an arena is charged to the memory cgroup of the process that touches it first. So that
+// this is the program, and not the daemon, registered pages are populated before the daemon is
+// told, as with a kernel that pins them. If that is impossible, the daemon's access populates them,
+// or fails.
 void populate(const std::vector<MemoryDescription::Range>& ranges) {
   for (const MemoryDescription::Range& range : ranges) {
     int result = 0;
     do {
       result = kernel::madvise(kernel::pointer(range.start), range.length, kPopulateWrite);
     } while (result != 0 && errno == EINTR);
-    if (result != 0) {  // a range that may only be read
+    if (result != 0) {  // a read-only range
       static_cast<void>(kernel::madvise(kernel::pointer(range.start), range.length, kPopulateRead));
     }
   }
@@ -60,7 +61,7 @@ Result<MemoryDescription> describe_memory(std::uint64_t address, std::uint64_t l
   held.address = address;
   held.length = length;
   for (const abi::MemoryPiece& piece : description->pieces) {
-    // Arenas on demand have no slots; what is unmapped there goes back at once.
+    // Arenas have no slots for on-demand memory; unmapped memory is released at once.
     if (piece.kind == abi::PieceKind::kArena && !state.arenas[piece.source].on_demand()) {
       state.arenas[piece.source].pins().add(piece.offset, piece.length);
       held.places.push_back(
@@ -73,7 +74,7 @@ Result<MemoryDescription> describe_memory(std::uint64_t address, std::uint64_t l
 }
 
 void release_memory(const HeldMemory& held) {
-  // Without the mutex, which is held as long as memory is being converted.
+  // Without the mutex, which is held while memory is being converted.
   const SharingState& state = sharing_state();
   for (const HeldMemory::Place& place : held.places) {
     state.arenas[place.arena].pins().remove(place.offset, place.length);
@@ -92,7 +93,7 @@ Arena arena(std::uint32_t index) {
 }
 
 void allow_daemon(int daemon_pid) {
-  // Refused where there is no Yama, which is as good.
+  // Fails if there is no Yama, which is as good.
   static_cast<void>(::prctl(PR_SET_PTRACER, static_cast<unsigned long>(daemon_pid), 0UL, 0UL, 0UL));
 }
 

@@ -45,7 +45,7 @@ struct MemoryDescription {
     std::uint64_t start, length;
   };
   std::vector<Range> converted;
-  // Why private memory was left as it is and is reached the slow way; mostly empty.
+  // Why private memory wasn't converted and is accessed by /proc/PID/mem; mostly empty.
   std::string left_alone;
 };
 

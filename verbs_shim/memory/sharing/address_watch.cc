@@ -75,7 +75,7 @@ unsigned AddressWatch::enter(Range range, Range other) {
     }
     changer.ranges[0].clear();
     changer.ranges[1].clear();
-    departures_.happened();  // whoever saw us needn't wait for us
+    departures_.happened();  // threads that saw us needn't wait for us
     unclaims_.wait(seen);
   }
 }
@@ -141,7 +141,7 @@ void AddressWatch::claim(std::uint64_t start, std::uint64_t end) {
   for (;;) {
     const std::uint32_t seen = departures_.count();
     if (!is_changed({start, end})) {
-      return mark(start, end);  // not before: changers forget
+      return mark(start, end);  // not before: changers remove the mark
     }
     departures_.wait(seen);
   }

@@ -27,7 +27,7 @@ unsigned flags_for(std::uint64_t page_size) {
                                   static_cast<unsigned>(std::countr_zero(page_size)) << kHugeShift;
 }
 
-// What the areas map of an arena, as ascending runs of the file.
+// The parts of an arena that are mapped, as ascending runs of the file.
 struct Run {
   std::uint64_t first;
   std::uint64_t end;
@@ -78,7 +78,7 @@ std::uint64_t ArenaFile::take_place(std::uint64_t address, std::uint64_t length)
   constexpr std::uint64_t kGenerations = (1ULL << (63U - kAddressBits)) - 1;
   const std::uint64_t now = generation.load(std::memory_order_relaxed);
   const std::uint64_t offset = now << kAddressBits | address;
-  // What an earlier mapping at these addresses has left there.
+  // What an earlier mapping at these addresses has left in the file.
   if (now >= kGenerations || punch(offset, length) != 0) {
     return kNoPlace;
   }
@@ -92,11 +92,11 @@ int ArenaFile::punch(std::uint64_t offset, std::uint64_t length) const {
              : errno;
 }
 
-// Slots that nothing maps any more, and no registration reaches, belong to memory that the program
-// has given back; they can't come back. Most go when they are unmapped (mapping_change.h). Looking
-// costs a pass over all mappings, so it is done when as much was converted since the last time as
-// was in use then. Two passes: one could miss a mapping that mremap moves meanwhile from where it
-// hasn't looked to where it has.
+// Slots that are neither mapped nor used by a registration belong to memory that the program has
+// released; they can't be used again. Most are freed when they are unmapped (mapping_change.h).
+// Searching costs a pass over all mappings, so it is done when as much was converted since the last
+// time as was in use then. Two passes: one could miss a mapping that mremap moves meanwhile from a
+// part not yet searched to one already searched.
 void ArenaFile::reclaim() {
   taken_since_reclaim_ = 0;
   std::vector<Run> mapped;
@@ -107,7 +107,7 @@ void ArenaFile::reclaim() {
       }
     });
     if (!all) {
-      return;  // what isn't known to be unmapped isn't
+      return;  // without the complete list, nothing is known to be unmapped
     }
   }
   std::sort(mapped.begin(), mapped.end(),

@@ -15,7 +15,7 @@ enum Phase : std::uint32_t { kIdle, kOrdered, kDone };
 
 }  // namespace
 
-// What the caller puts down for the thread, and the thread's room to work.
+// The caller's order to the thread, and the thread's working memory.
 struct ConversionThread::ThreadState {
   // kIdle -> kOrdered by the caller, -> kDone by the thread, -> kIdle by the caller. Each store is
   // a release that pairs with the acquire of whoever waits for it.
@@ -62,7 +62,7 @@ int ConversionThread::run(const Conversion& conversion) {
   }
   state_->order = conversion;
   state_->order.unwatched = one_thread();
-  // A signal handler could write to the range where nothing holds writers.
+  // A signal handler could write to the range where nothing blocks writers.
   sigset_t all;
   sigset_t before;
   sigfillset(&all);

@@ -18,8 +18,8 @@
 namespace uroce::shim {
 namespace {
 
-// So long a parent waits for its child's copies, and so much longer for each GiB of them, which
-// takes half a second where nobody else needs the processor, and the memory is there.
+// How long a parent waits for its child's copies, plus the time per GiB of them, which takes half a
+// second if the processor is free, and the memory is there.
 constexpr std::chrono::seconds kTimeoutMin{30};
 constexpr std::chrono::seconds kTimeoutPerGib{20};
 
@@ -29,8 +29,8 @@ int cancelling_before = 0;
 Invalidations::Announced fork_announced;
 bool child_copies = false;  // under the mutex
 
-// The child is alone in its copy of the process and must not touch the heap, which may be among
-// what it still shares: hence no containers here.
+// The child is the only thread in its copy of the process and must not touch the heap, which may be
+// among the memory that it still shares: hence no containers here.
 
 void copy_extents(int arena, std::byte* target, std::uint64_t offset, std::uint64_t length) {
   const std::uint64_t end = offset + length;
@@ -43,7 +43,8 @@ void copy_extents(int arena, std::byte* target, std::uint64_t offset, std::uint6
     const off_t hole = ::lseek(arena, data, SEEK_HOLE);
     const std::uint64_t last = hole < 0 ? end : std::min(static_cast<std::uint64_t>(hole), end);
     while (at < last) {
-      // Not pread(), which AddressSanitizer checks against the heap's blocks: all of it is meant.
+      // Not pread(), which AddressSanitizer checks against the heap's blocks: all of it is
+      // intended.
       const auto got = ::syscall(SYS_pread64, arena, target + (at - offset), last - at, at);
       if (got <= 0) {
         return;
@@ -53,8 +54,8 @@ void copy_extents(int arena, std::byte* target, std::uint64_t offset, std::uint6
   }
 }
 
-// The same from another mapping of what the descriptor isn't there for any more. Not memcpy(), as
-// above. Zeroes stay unwritten.
+// The same from another mapping, for pages that the descriptor can't read any more. Not memcpy(),
+// as above. Zeroes aren't written.
 __attribute__((no_sanitize("address"))) void copy_words(const std::uint64_t* source,
                                                         std::uint64_t* target,
                                                         std::uint64_t length) {
@@ -74,19 +75,19 @@ std::uint64_t* map_again(void* start, std::uint64_t length) {
   return static_cast<std::uint64_t*>(again);
 }
 
-// What the arena's owner knows of it may lie in the area, so by value. `arena`: -1 where the
-// program has closed it.
+// The owner's data about an arena may be in the area itself, so it is passed by value. `arena`: -1
+// if the program has closed it.
 void make_private(int arena, std::uint64_t page_size, const AreaRange& area) {
   const int huge = page_size == kPage ? 0 : MAP_HUGETLB;
   auto* const start = static_cast<std::byte*>(kernel::pointer(area.start));
   const std::uint64_t length = area.end - area.start;
   std::uint64_t* const again = arena < 0 ? map_again(start, length) : nullptr;
-  // Nobody else runs, so the range may be empty for a moment.
+  // No other thread runs, so the range may be unmapped for a moment.
   if ((arena < 0 && again == nullptr) ||
       kernel::mmap(start, length, PROT_READ | PROT_WRITE,
                    MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | huge, -1, 0) == MAP_FAILED) {
     kernel::munmap(start,
-                   length);  // a crash of the child is better than a quiet write into the parent
+                   length);  // a crash of the child is better than a silent write into the parent
     return;
   }
   if (again == nullptr) {
@@ -98,7 +99,7 @@ void make_private(int arena, std::uint64_t page_size, const AreaRange& area) {
   kernel::mprotect(start, length, area.protection);
 }
 
-// The same where it isn't known what is shared.
+// The same if it isn't known what is shared.
 [[noreturn]] void give_up() {
   constexpr char kWhy[] =
       "uroce: a fork's child can't have its own copy of registered memory: "
@@ -108,14 +109,15 @@ void make_private(int arena, std::uint64_t page_size, const AreaRange& area) {
 }
 
 void before_fork() {
-  // fork() is no point of cancellation, but some of what is called here is.
+  // fork() isn't a cancellation point, but some of the calls here are.
   int cancelling = 0;
   pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancelling);
   sharing->mutex.lock();
   cancelling_before = cancelling;
   sharing->watch.start_fork();
-  // The child's copy is what memory was at the fork: nothing comes in on demand until it is made.
-  // There is no region on demand without the book. Nor is anything of the arenas given back.
+  // The child's copy is the memory at the time of the fork: no on-demand page is populated until it
+  // is made. (Without the book there is no on-demand region.) Nor is any part of the arenas
+  // released.
   fork_place = sharing->watch.enter({0, AddressWatch::kAddressEnd});
   sharing->invalidations.announce(0, AddressWatch::kAddressEnd, abi::InvalidateReason::kProtect,
                                   &fork_announced);
@@ -125,7 +127,7 @@ void before_fork() {
   }
 }
 
-// What the child copies counts where the program hasn't closed the arenas' descriptors.
+// An arena whose descriptor the program has closed doesn't count.
 std::chrono::seconds patience() {
   constexpr std::uint64_t kGib = 1ULL << 30U;
   std::uint64_t bytes = 0;
@@ -138,7 +140,7 @@ std::chrono::seconds patience() {
 void after_fork_in_parent() {
   if (child_copies) {
     // Until then the program must not change what the child copies. A child that is too late finds
-    // what the parent has made of it.
+    // the parent's changes.
     static_cast<void>(sharing->fork_wait.wait(std::chrono::steady_clock::now() + patience()));
   }
   sharing->invalidations.finish(fork_announced);
@@ -153,7 +155,7 @@ void after_fork_in_child() {
   if (child_copies) {
     sharing->fork_wait.begin();
   }
-  // Before the mappings are read, because it gives back descriptors.
+  // Before the mappings are read, because it closes descriptors.
   sharing->map.forget();
   for (MemoryMap& map : sharing->maps) {
     map.forget();

@@ -21,8 +21,8 @@ using std::chrono::duration_cast;
 using std::chrono::nanoseconds;
 using std::chrono::seconds;
 
-// A child that hasn't begun after that time is taken for none: the fork has failed, or the child
-// was killed at once. Where a pipe tells of both, this isn't waited for.
+// A child that hasn't begun after this time is considered not to exist: the fork has failed, or the
+// child was killed at once. If a pipe reports both, this isn't waited for.
 constexpr seconds kBeginPatience{10};
 
 timespec timespec_of(ForkWait::Time time) {  // of CLOCK_MONOTONIC, which steady_clock is
@@ -114,13 +114,14 @@ bool ForkWait::wait_at_page(Time deadline) {
   } while (error == EINTR);
   if (error == 0) {
     const timespec end = timespec_of(deadline);
-    error = pthread_mutex_clocklock(&page_->copying, CLOCK_MONOTONIC, &end);  // goes on by itself
+    error =
+        pthread_mutex_clocklock(&page_->copying, CLOCK_MONOTONIC, &end);  // freed if the child dies
   }
   if (error == 0 || error == EOWNERDEAD) {
     pthread_mutex_unlock(&page_->copying);
     return true;
   }
-  // A child that is late may still come to the page, so the next fork gets another.
+  // A late child may still use the page, so the next fork gets another.
   forget();
   static_cast<void>(open());
   return false;

@@ -15,7 +15,7 @@ namespace {
 using abi::PagingHeader;
 using abi::PagingKind;
 
-// System calls rather than libc's functions, which are points of cancellation.
+// System calls rather than libc's functions, which are cancellation points.
 bool send_all(int socket, const void* record, std::size_t length) {
   long sent = 0;
   do {
@@ -43,8 +43,8 @@ PagingHeader header_of(PagingKind kind, std::uint32_t sequence, std::size_t leng
           .descriptor_count = 0};
 }
 
-// The conversation can't go on, so the daemon must not go on either: it drops what it has of us.
-// (Where the program has closed the socket, the daemon knows already.)
+// The connection can't be used any more, so the daemon must not continue either: it drops what it
+// has of this program. (If the program has closed the socket, the daemon knows already.)
 void give_up(VerifiedDescriptor& socket) {
   ::shutdown(socket.get(), SHUT_RDWR);
   socket = {};

@@ -14,7 +14,7 @@ namespace {
 constexpr std::size_t kStackBytes = 2ULL << 20U;
 constexpr std::size_t kGuardBytes = kPage;
 
-std::atomic<unsigned> threads{0};  // a counter, which orders nothing
+std::atomic<unsigned> threads{0};  // a counter, needs no ordering
 
 }  // namespace
 
@@ -29,8 +29,8 @@ bool IsolatedThread::prepare(std::size_t state_bytes) {
     return false;
   }
   kernel::mprotect(room, kGuardBytes, PROT_NONE);
-  // Memory with another flag than the program's isn't joined to it by the kernel: then what lies
-  // above would look like part of a stack, which is never shared. (Where there are no huge pages to
+  // Different flags keep the kernel from merging it with the program's memory: otherwise the memory
+  // above would look like part of a stack, which is never shared. (If there are no huge pages to
   // refuse, that remains so.)
   kernel::madvise(room, bytes_, MADV_NOHUGEPAGE);
   room_ = room;

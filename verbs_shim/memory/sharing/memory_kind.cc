@@ -16,9 +16,9 @@ namespace {
 
 constexpr std::uint64_t kThreadHeap = 64ULL << 20U;  // HEAP_MAX_SIZE of glibc
 
-// The main thread's control block lies somewhere in private memory; those of others lie in their
-// stacks. The kernel writes there when it switches threads, and ends the program where it can't,
-// which is so for a moment of converting without privilege.
+// The main thread's control block is somewhere in private memory; those of others are in their
+// stacks. The kernel writes there when it switches threads, and kills the program if it can't,
+// which would be the case for a moment during conversion without privilege.
 struct Block {
   std::uint64_t start = 0;
   std::uint64_t end = 0;
@@ -33,8 +33,8 @@ __attribute__((constructor)) void find_main_thread() {
   }
 }
 
-// Whether the page is a guard that was put into a mapping (MADV_GUARD_INSTALL), whose protection
-// doesn't show it. Linux 6.13 and 6.14 have such guards, but don't say so.
+// Whether the page is a guard that was put into a mapping (MADV_GUARD_INSTALL), which isn't visible
+// in its protection. Linux 6.13 and 6.14 have such guards, but don't report them.
 bool is_guard(std::uint64_t page) {
   constexpr std::uint64_t kGuard = 1ULL << 58U;  // Documentation/admin-guide/mm/pagemap
   const UniqueFd pagemap(::open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC));
@@ -44,8 +44,8 @@ bool is_guard(std::uint64_t page) {
   return known && (entry & kGuard) != 0;
 }
 
-// Whether the area is a part of the main thread's stack, which calls like mlock() have made several
-// mappings of: only the uppermost has the name.
+// Whether the area is a part of the main thread's stack, which calls like mlock() have split into
+// several mappings: only the uppermost has the name.
 bool leads_to_main_stack(const MappedArea& area, MemoryMap& map) {
   constexpr int kPartsMax = 16;
   MappedArea above;
@@ -61,16 +61,16 @@ bool leads_to_main_stack(const MappedArea& area, MemoryMap& map) {
   return false;
 }
 
-// Stacks are left alone. A fork's child would run on its parent's, and write into it, before it had
-// a copy. And whoever waits for a thread's end waits at a futex in its stack, as one does that
-// other processes could wake: the kernel knows that by what lies behind the address, so the wake
-// would miss it if that changed meanwhile. The main stack has a name, and the caller's is where we
-// stand. Those of other threads have a guard below them; so have the heaps of malloc's threads
-// sometimes, when they lie side by side, but those begin at a multiple of their greatest size.
-// glibc 2.42 makes the stack's own lowest page the guard, where the kernel can do that. Such stacks
-// side by side may be one mapping. The kernel adds other memory to it only if that is without huge
-// pages, too, as MAP_STACK makes it; then what lies above a stack is left alone with it, and the
-// stack above other memory isn't recognised.
+// Stacks are never converted. A fork's child would run on its parent's, and write into it, before
+// it had a copy. And a thread that joins another waits on a futex in that one's stack, of the kind
+// that other processes could wake: the kernel identifies it by the memory behind the address, so
+// the wake would miss it if that changed meanwhile. The main stack has a name, and the caller's is
+// where this code runs. Those of other threads have a guard below them; so have the heaps of
+// malloc's threads sometimes, when they are adjacent, but those begin at a multiple of their
+// maximum size. glibc 2.42 makes the stack's own lowest page the guard, if the kernel supports
+// that. Such adjacent stacks may be one mapping. The kernel merges other memory with it only if
+// that is without huge pages, too, as MAP_STACK makes it; then the memory above a stack is left
+// unconverted with it, and a stack above other memory isn't recognised.
 bool is_stack(const MappedArea& area, MemoryMap& map) {
   const auto here = reinterpret_cast<std::uintptr_t>(__builtin_frame_address(0));
   if (area.name() == "[stack]" || (here >= area.start && here < area.end) || is_guard(area.start) ||
@@ -83,10 +83,10 @@ bool is_stack(const MappedArea& area, MemoryMap& map) {
          below.protection == PROT_NONE && below.inode == 0;
 }
 
-// Whether the page is the first of a heap that malloc made for a thread, with the arena's state in
-// it. In a fork's child libc resets all arenas before it calls anybody's handler, so while the page
-// is still the parent's. Such a heap begins with a pointer to the state, which lies right behind.
-// REQUIRES: `page` lies in the area.
+// Whether the page is the first of a heap that malloc created for a thread, which contains the
+// arena's state. In a fork's child libc resets all arenas before it calls any handler, that is,
+// while the page is still the parent's. Such a heap begins with a pointer to the state, which
+// directly follows. REQUIRES: `page` is in the area.
 bool has_arena_state(const MappedArea& area, std::uint64_t page) {
   if (page % kThreadHeap != 0 || area.shared || area.inode != 0) {
     return false;

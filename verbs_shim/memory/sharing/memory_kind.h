@@ -9,7 +9,7 @@ namespace uroce::shim {
 enum class MemoryKind : std::uint8_t {
   kPrivate,  // can be converted
   kFile,     // shared already, by its file
-  kOther,    // stacks, malloc's state, .data, private files, special mappings: only the slow way
+  kOther,    // stacks, malloc's state, .data, private files, special mappings: only /proc/PID/mem
 };
 
 // The kind of the area's memory from `first` to same_kind_until(), which looks no further than

@@ -14,7 +14,7 @@
 namespace uroce::shim {
 namespace {
 
-// Bytes in whole pages that registrations hold. Relaxed: a counter, which orders nothing.
+// Bytes in whole pages held by registrations. Relaxed: a counter, needs no ordering.
 std::atomic<std::uint64_t> locked_bytes{0};
 
 std::uint64_t pages_of(std::uint64_t address, std::uint64_t length) {

@@ -46,8 +46,8 @@ int protection_of(bool readable, bool writable, bool executable) {
   return (readable ? PROT_READ : 0) | (writable ? PROT_WRITE : 0) | (executable ? PROT_EXEC : 0);
 }
 
-// Calls `visit` for each line of the file until it says false. Without the heap, and with little
-// stack: some threads have no more than 16 KiB. False if it couldn't be read to where that ended.
+// Calls `visit` for each line of the file until it returns false. Without the heap, and with little
+// stack: some threads have no more than 16 KiB. False if reading failed before that.
 template <typename Visit>  // bool(char* line)
 bool for_each_line(const char* path, Visit visit) {
   const UniqueFd file(::open(path, O_RDONLY | O_CLOEXEC));
@@ -73,8 +73,8 @@ bool for_each_line(const char* path, Visit visit) {
   }
 }
 
-// /proc/self/maps has no page sizes, so private huge pages are looked up where they are told. Only
-// kernels before 6.11 come here.
+// /proc/self/maps has no page sizes, so those of private huge pages are read from smaps. Only
+// needed for kernels before 6.11.
 std::uint64_t huge_page_size_at(std::uint64_t start) {
   char wanted[32];
   std::snprintf(wanted, sizeof(wanted), "%" PRIx64 "-", start);
@@ -107,7 +107,7 @@ void keep_name(MappedArea* area, const char* name) {
   }
 }
 
-// 0 and the area, ENOENT, or why the kernel can't say.
+// 0 and the area, ENOENT, or the kernel's error.
 int query_area(int file, std::uint64_t address, MappedArea* area) {
   ProcmapQuery query = {};
   query.size = sizeof(query);
@@ -147,7 +147,7 @@ int query_area(int file, std::uint64_t address, MappedArea* area) {
 bool MemoryMap::query(std::uint64_t address, MappedArea* area, bool* found) {
   int failed = query_area(file_.get(), address, area);
   if (failed != 0 && failed != ENOENT) {
-    // Not open yet; or the program has closed what it didn't know, so the number isn't ours.
+    // Not open yet; or the program has closed the unknown descriptor, so the number isn't ours.
     static_cast<void>(file_.release());
     file_.reset(::open("/proc/self/maps", O_RDONLY | O_CLOEXEC));
     failed = query_area(file_.get(), address, area);
@@ -163,7 +163,7 @@ void MemoryMap::forget() {
   MappedArea area;
   const int failed = query_area(file_.get(), 0, &area);
   if (failed != 0 && failed != ENOENT) {
-    static_cast<void>(file_.release());  // the number is the program's by now
+    static_cast<void>(file_.release());  // the number is used by the program now
   }
   file_.reset();
 }

@@ -20,9 +20,9 @@ constexpr std::uint64_t kPresentOrSwapped = 3ULL << 62U;  // Documentation/admin
 
 }  // namespace
 
-// Reading through /proc/self/mem rather than from the address: should the program drop a page
-// (madvise) while it is being copied, the address would wait for a page that only we can bring, but
-// the file says at once that there is none.
+// Reading through /proc/self/mem rather than from the address: if the program drops a page
+// (madvise) while it is being copied, an access to the address would wait for a page that only we
+// can provide, but the file reports at once that there is none.
 int PageConversion::copy_run(std::uint64_t start, std::uint64_t length) {
   for (std::uint64_t done = 0; done < length;) {
     const std::uint64_t inside = start + done - order_.start;
@@ -90,7 +90,7 @@ int PageConversion::convert() {
   if (user_fault_ >= 0) {
     if (failed != 0) {
       release_writers(user_fault_, order_.start, order_.length);
-      user_faults_.end();  // so nobody is held where the kernel wouldn't release all of the range
+      user_faults_.end();  // so no writer stays blocked if the kernel hasn't released all
     } else {
       wake_waiters(user_fault_, order_.start, order_.length);
     }

@@ -54,7 +54,7 @@ bool RangeDescriber::describe(std::uint64_t first, std::uint64_t end) {
   }
   const std::uint32_t owner = state_->arenas.owner_of(area_);
   if (owner != ArenaList::kArenasMax) {
-    state_->watch.mark(first, end);  // it may have been moved here past libc
+    state_->watch.mark(first, end);  // it may have been moved here bypassing libc
     piece = piece_of(PieceKind::kArena, first, end, area_.offset + (first - area_.start), owner);
     return sink_->put(piece, area_.protection);
   }
@@ -62,7 +62,7 @@ bool RangeDescriber::describe(std::uint64_t first, std::uint64_t end) {
     case MemoryKind::kFile:
       return describe_file(first, end);
     case MemoryKind::kPrivate:
-      static_cast<void>(convert(first, end, &piece));  // else the slow way
+      static_cast<void>(convert(first, end, &piece));  // otherwise by /proc/PID/mem
       break;
     case MemoryKind::kOther:
       break;
@@ -95,14 +95,14 @@ bool RangeDescriber::convert(std::uint64_t first, std::uint64_t end, MemoryPiece
     return false;
   }
   if (!state_->fork_wait.open()) {
-    return false;  // a fork would be no copy
+    return false;  // a fork wouldn't copy it
   }
   const std::uint32_t index = state_->arenas.find_or_make(area_.page_size, wanted_.on_demand);
   if (index == ArenaList::kArenasMax) {
     return false;
   }
   ArenaFile& arena = state_->arenas[index];
-  // Huge pages are larger than what registrations are rounded to.
+  // Huge pages are larger than the unit to which registrations are rounded.
   const std::uint64_t start = first / area_.page_size * area_.page_size;
   const std::uint64_t stop = (end + area_.page_size - 1) / area_.page_size * area_.page_size;
   const std::uint64_t offset = wanted_.on_demand ? arena.take_place(start, stop - start)
@@ -110,7 +110,7 @@ bool RangeDescriber::convert(std::uint64_t first, std::uint64_t end, MemoryPiece
   if (offset == ArenaFile::kNoPlace) {
     return false;
   }
-  state_->watch.mark(start, stop);  // so it shows what the program does to it
+  state_->watch.mark(start, stop);  // so that it shows the program's changes
   if (sink_->convert({.start = start,
                       .length = stop - start,
                       .page_size = area_.page_size,

@@ -24,7 +24,7 @@ bool is_file_of(int descriptor, const MappedArea& area) {
 }
 
 UniqueFd open_if_same(const char* path, const MappedArea& area, bool writable) {
-  // O_NONBLOCK: the name may meanwhile be a pipe's.
+  // O_NONBLOCK: the name may be a pipe's by now.
   UniqueFd file(::open(path, (writable ? O_RDWR : O_RDONLY) | O_CLOEXEC | O_NONBLOCK));
   if (file.valid() && !is_file_of(file.get(), area)) {
     file.reset();
@@ -32,7 +32,7 @@ UniqueFd open_if_same(const char* path, const MappedArea& area, bool writable) {
   return file;
 }
 
-// By the kernel's own link to it, which takes privilege.
+// By the kernel's own link to it, which requires privilege.
 UniqueFd open_map_file(const MappedArea& area, bool writable) {
   char path[96];
   std::snprintf(path, sizeof(path), "/proc/self/map_files/%" PRIx64 "-%" PRIx64, area.start,
