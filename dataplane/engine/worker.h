@@ -120,7 +120,7 @@ class Worker {
 
   // The time that tasks between two turns see. poll() sets it too.
   void set_time(Time now);
-  // A task has run outside of a turn (Runner::run_here): ends the accounting of its time to a user.
+  // A task has run outside of a turn (Runner::run_here): stops charging its time to a user.
   void task_ends();
 
   // Control, in tasks (Engine::call).
@@ -161,7 +161,7 @@ class Worker {
   // kNotOurAddress or kWrongVlan.
   void set_addresses(std::uint16_t port, std::vector<LinkAddress> addresses);
   [[nodiscard]] const WorkerCounters& counters() const;
-  // What was counted on this port, without what its queue pairs still have themselves.
+  // The counters of this port, without those that its queue pairs still hold.
   [[nodiscard]] const RoceCounters& roce_counters(std::uint16_t port) const;
   [[nodiscard]] const Latencies& latencies(std::uint16_t port) const;
   // From raising a page fault to the turn that goes on with it.

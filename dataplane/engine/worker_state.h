@@ -1,7 +1,7 @@
 #pragma once
 
 // The state of a worker. worker.cc is the turn, receive.cc and transmit.cc are its two ends,
-// worker_control.cc is what control changes between turns.
+// worker_control.cc has control's operations between turns.
 
 #include <array>
 #include <deque>
@@ -91,20 +91,20 @@ struct PortState {
   LinkAddress own_address;                           // that of the last packet; one of `addresses`
   std::map<Gid, std::vector<std::uint32_t>> groups;  // multicast: the members, of all workers
 
-  // Of frames that are no queue pair's, and of queue pairs that are gone.
+  // For frames that belong to no queue pair, and of destroyed queue pairs.
   RoceCounters roce_counters;
   Latencies latencies;
 
-  // READ responses that were asked for and haven't come, but for those of silent peers.
+  // READ responses that were requested and haven't arrived, except those of silent peers.
   std::uint32_t read_frames = 0;
-  std::uint32_t read_frames_promised = 0;   // of READs that were let go and begin at their turn
+  std::uint32_t read_frames_promised = 0;   // of READs that were released and begin at their turn
   std::deque<std::uint32_t> reads_waiting;  // queue pairs whose next READ waits for room
 
   TxBatch tx;
   std::uint32_t generation = 0;  // Port::generation() of the empty frames in tx
   RunQueue run_queue;
   std::uint32_t captured = 0;    // of tx: the first ones, which a capture was shown already
-  Time refused_since = kNever;   // when the port began to take nothing
+  Time refused_since = kNever;   // when the port stopped accepting frames
   std::vector<Frame*> hairpin;   // sent to itself, received in the next turn
   std::vector<Frame*> releases;  // given back to the port in bursts
 
@@ -112,7 +112,7 @@ struct PortState {
     return read_frames + read_frames_promised;
   }
 
-  // Where frames are to be sent to, which may change when the port is detached and attached.
+  // Where frames are sent to, which may change when the port is detached and attached.
   void take_identity(const PortInfo& info) {
     mac = info.mac;
     any_mac = info.any_mac || info.mac == EtherAddress{};
@@ -127,7 +127,7 @@ struct Steered {
 };
 
 struct Worker::State final : FaultSink {
-  // Stands before the receiver of events while a capture runs, and shows the capture what fails.
+  // Interposed before the receiver of events while a capture runs, to record failures in it.
   struct FailureTap final : EventSink {
     explicit FailureTap(State& of) : state(of) {}
     void announce(AsyncEvent event, std::uint32_t object) override;
@@ -148,7 +148,7 @@ struct Worker::State final : FaultSink {
   std::vector<std::array<Steered, 2>> steered;  // index: worker, Role
 
   CaptureWriter* capture = nullptr;  // nullptr: nobody looks
-  std::uint32_t captured = 0;        // frames, of all captures: what serials are made of
+  std::uint32_t captured = 0;        // frames, of all captures: the source of serials
   FailureTap failure_tap{*this};
   EventSink* events = nullptr;  // config.events, or the tap before it
 
@@ -157,8 +157,8 @@ struct Worker::State final : FaultSink {
   std::vector<SessionDoorbells*> sessions;
   std::uint64_t session_changes = 0;
   std::uint64_t port_changes = 0;
-  // How often the ports' own addresses have changed, by which queue pairs know their neighbours; 0
-  // is before the first time.
+  // How often the ports' own addresses have changed, which validates queue pairs' neighbours; 0 is
+  // before the first time.
   std::uint64_t address_changes = 1;
   std::size_t next_session = 0;  // whose doorbells come first in the next turn
   std::vector<Frame*> mads;      // of this turn, for control
@@ -168,7 +168,7 @@ struct Worker::State final : FaultSink {
   std::uint32_t parked = 0;      // frames, of all queue pairs
   std::uint32_t kept_total = 0;  // frames that wait for an earlier one, of all queue pairs
   Time next_let_go = 0;
-  std::vector<std::unique_ptr<ProcMemCopy>> copies;  // on their way, oldest first
+  std::vector<std::unique_ptr<ProcMemCopy>> copies;  // outstanding, oldest first
   RunningTime copies_time;
   std::shared_ptr<CopyNotifier> copy_notifier;
   std::uint32_t copies_seen = 0;  // CopyNotifier::count() when they were looked at
@@ -178,12 +178,12 @@ struct Worker::State final : FaultSink {
   Time next_withheld = 0;
   Time next_reads_look = kNever;  // for silent peers, as ran() has it; kNever: no READ waits
   std::map<std::uint64_t, std::uint32_t> qps_of_users;  // how many, by user
-  bool may_defer = true;                                // the frame in hand can wait for its page
+  bool may_defer = true;                                // the current frame can wait for its page
   std::deque<std::uint32_t> starved;                    // queue pairs that found no record
   Time next_starved = 0;
-  bool many_doorbells = false;  // more than kManyDoorbells did, in the last turn in which any did
+  bool many_doorbells = false;  // more than kManyDoorbells, in the last turn with any
   Time now = 0;
-  Duration absent = 0;              // in which it couldn't run, all in all
+  Duration absent = 0;              // in which it couldn't run, in total
   std::uint32_t catch_up_left = 0;  // turns
   WorkerCounters counters;
   LatencyHistogram fault_times;
@@ -194,8 +194,8 @@ struct Worker::State final : FaultSink {
       stalls.serves(Stalls::kNobody);
     }
   }
-  // Whether others' turn comes before the queue pair's, whose user's memory kept the worker
-  // waiting.
+  // Whether the queue pair must wait for others' turn, because its user's memory blocked the
+  // worker.
   [[nodiscard]] bool must_wait(const QpEntry& entry) const {
     return stalls.refuses(entry.qp->config().user, now) && qps_of_users.size() > 1 &&
            config.paging != nullptr;
@@ -256,7 +256,7 @@ struct Worker::State final : FaultSink {
 
   // waiting/reads.cc
   [[nodiscard]] static ReadCredits read_credits(PortState& port, QpEntry& entry);
-  // After anything that may have changed how much a queue pair has asked for.
+  // After anything that may have changed how much a queue pair has requested.
   void count_reads(QpEntry& entry) {
     PortState& port = *ports[entry.port];
     if (entry.read_frames != 0 || entry.qp->reads() || !port.reads_waiting.empty()) {

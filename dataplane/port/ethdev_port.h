@@ -4,12 +4,11 @@
 // the other copies nothing.
 //
 // virtio_user as a server blocks in its probe until a peer connects. Such a port is brought up by a
-// thread of its own; until then its link is down, and it neither receives nor sends.
+// separate thread; until then its link is down, and it neither receives nor sends.
 //
-// af_packet, af_xdp and tap stand on an interface of the kernel's, which is asked for the state of
-// the link: the drivers make theirs up. When it is there again after it was away, the device is
-// made anew under this port (ethdev_interface.cc), since a driver's sockets are bound to the
-// interface that was.
+// af_packet, af_xdp and tap are on a kernel interface, which is queried for the state of the link:
+// the drivers' own is invented. When it has come back, the device is recreated under this port
+// (ethdev_interface.cc), since a driver's sockets are bound to the old interface.
 //
 // A driver may have fewer queues than there are workers. Workers without a receive queue then
 // receive nothing (steering hands them their frames), and those that share a transmit queue take a
@@ -63,7 +62,7 @@ class EthdevPort final : public Port {
   void disarm_wait(std::uint16_t queue) override;
 
  private:
-  // What one worker has of the port.
+  // One worker's state of the port.
   struct Queue {
     QueueCounters counters;
     // Frames that arm_wait() found when it looked once more; the next receive hands them out.
@@ -107,21 +106,21 @@ class EthdevPort final : public Port {
   bool started_ = false;
   std::uint16_t rx_queues_ = 1;
   std::uint16_t tx_queues_ = 1;
-  // Outlives the devices that are made one after the other: workers hold frames of it.
+  // Outlives the devices that are created one after another: workers hold frames of it.
   std::unique_ptr<rte_mempool, PoolDeleter> pool_;
   std::vector<std::unique_ptr<Queue>> queues_;  // index: worker
 
   // Set with release when the device runs, loaded with acquire before anything of it is used: all
   // that bringing up wrote is then visible.
   std::atomic<bool> up_{false};
-  // Only of a driver that stands on an interface of the kernel's. Control's.
+  // Only for a driver on a kernel interface. Used by control.
   VdevSpec vdev_;
-  std::string interface_;              // empty: it stands on none
+  std::string interface_;              // empty: it is on none
   std::uint32_t interface_index_ = 0;  // of the one that the device is bound to
-  UniqueFd hears_groups_;              // a packet socket, where the driver can't have it done
-  std::string not_attached_;           // why not, at the last try
-  std::uint64_t missed_before_ = 0;    // by the devices that there were
-  // Only while a peer is waited for.
+  UniqueFd hears_groups_;              // a packet socket, if the driver can't enable multicast
+  std::string not_attached_;           // the reason, at the last try
+  std::uint64_t missed_before_ = 0;    // by earlier devices
+  // Only while waiting for a peer.
   std::thread waiting_;
   std::string listens_on_;
   std::optional<EtherAddress> mac_;     // known while the device isn't there

@@ -15,21 +15,22 @@ struct HostInterface {
   std::uint32_t index = 0;
   std::uint32_t mtu = 0;
   std::uint32_t speed_mbps = 0;  // 0: unknown
-  bool set_up = false;           // somebody wants it up
-  bool up = false;               // it is, with a carrier
+  bool set_up = false;           // administratively up
+  bool up = false;               // operational, with a carrier
   EtherAddress mac{};
 };
 
 // Nothing: there is none of this name.
 [[nodiscard]] std::optional<HostInterface> host_interface(const std::string& name);
 
-// Why frames of `mtu` bytes can't go by it, as a sentence without its end; empty: they can.
+// Why frames of `mtu` bytes can't be sent by it, as a sentence without its full stop; empty: they
+// can.
 [[nodiscard]] std::string interface_trouble(const std::string& name,
                                             const std::optional<HostInterface>& found,
                                             std::uint32_t mtu);
 
-// IP packets of how many bytes get from an address of this machine to a peer, as far as its kernel
-// knows (routes, and what routers said); 0: it has no route.
+// The path MTU from an address of this machine to a peer in bytes of IP packets, as far as the
+// kernel knows (routes, and routers' reports); 0: no route.
 [[nodiscard]] std::uint32_t host_mtu_to(const Gid& source, const Gid& peer, std::uint32_t scope);
 
 // Nothing: no interface has it. All of 127.0.0.0/8 is the loopback interface's.

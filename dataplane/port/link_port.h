@@ -1,7 +1,7 @@
 #pragma once
 
-// Two ports joined in memory: what one sends, the other receives, queue by queue. For tests,
-// simulation and benches: deterministic, needs no EAL, and copies nothing (both ends draw on one
+// Two ports joined in memory: frames that one sends are received by the other, queue by queue. For
+// tests, simulation and benches: deterministic, needs no EAL, and copies nothing (both ends use one
 // pool).
 //
 // The wire between them holds a bounded number of frames; beyond it the sender is pushed back, as

@@ -1,6 +1,6 @@
 #pragma once
 
-// Ports by what the user calls them.
+// Creates ports from the specs that users write.
 
 #include <cstdint>
 #include <memory>

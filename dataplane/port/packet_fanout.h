@@ -13,8 +13,8 @@
 
 namespace uroce {
 
-// As long as it lives, packet sockets that this thread puts into a group are given frames by owner.
-// Where the kernel refuses that, by what was asked for; workers then hand over what isn't theirs.
+// While it exists, packet sockets that this thread puts into a group are given frames by owner. If
+// the kernel refuses that, by the requested mode; workers then hand over the others' frames.
 class FanoutByOwner {
  public:
   explicit FanoutByOwner(std::uint16_t workers);

@@ -39,8 +39,8 @@ class PointerRing {
   };
   std::unique_ptr<rte_ring, Deleter> ring_;
   bool shared_;  // by several producers
-  // Taken with acquire, cleared with release, by producers: pairs with itself, so that whoever sees
-  // one producer's elements sees those of the producers before it.
+  // Taken with acquire, cleared with release, by producers: pairs with itself, so that a consumer
+  // that sees one producer's elements sees those of the producers before it.
   std::atomic_flag producer_lock_ = ATOMIC_FLAG_INIT;
 };
 

@@ -10,16 +10,16 @@
 
 namespace uroce {
 
-// Has DPDK make them where nobody else can have put anything: without XDG_RUNTIME_DIR it takes
+// Has DPDK create them where nobody else can have put anything: without XDG_RUNTIME_DIR it takes
 // /tmp/dpdk for ordinary users. REQUIRES: the process has one thread. EPERM: see
 // make_private_folder.
 Status use_private_runtime_folder();
 
-// Where DPDK makes them for this user.
+// Where DPDK creates them for this user.
 [[nodiscard]] std::string dpdk_folder();
 
-// Says that the folder is in use, also to daemons that can't see our process number (containers).
-// Not valid: it can't be said; then the number alone does.
+// Locks the folder to mark it as in use, also for daemons that can't see our process number
+// (containers). Not valid: it couldn't be locked; then only the number counts.
 [[nodiscard]] UniqueFd lock_folder(const std::string& path);
 
 // Removes the folders NAME-PID in `parent` that are ours, whose process is gone, and that nobody

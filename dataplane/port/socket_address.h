@@ -1,6 +1,6 @@
 #pragma once
 
-// Addresses as the kernel's sockets take them.
+// Addresses in the form of the kernel's sockets.
 
 #include <netinet/in.h>
 #include <sys/socket.h>
@@ -24,7 +24,7 @@ struct SocketAddress {
   SocketAddress(const Gid& address, std::uint16_t port, std::uint32_t scope = 0);
 };
 
-// Zero for what is neither IPv4 nor IPv6.
+// Zero for families other than IPv4 and IPv6.
 [[nodiscard]] Gid gid_of(const sockaddr& address);
 [[nodiscard]] std::uint16_t port_of(const sockaddr& address);
 

@@ -16,12 +16,12 @@ struct VdevSpec {
   // own arguments size it.
   bool mtu_by_arguments = false;
   std::uint32_t buffer_bytes = 0;      // of frame data in an mbuf, at least
-  std::uint32_t buffer_bytes_max = 0;  // what the driver can carry; 0: anything
-  std::string listens_on{};            // the socket that the driver makes, or empty
-  bool on_interface = false;           // of the kernel's, which may go and come again
-  bool forgets_buffers = false;        // those that the kernel has when the device is closed
-  // The driver shows the pool to the kernel as one area, and takes it for as long as its buffers
-  // are: gaps between them, as at the end of each page, would leave the last ones outside.
+  std::uint32_t buffer_bytes_max = 0;  // the driver's maximum; 0: any
+  std::string listens_on{};            // the socket that the driver creates, or empty
+  bool on_interface = false;           // a kernel interface, which may disappear and come back
+  bool forgets_buffers = false;  // leaks those that the kernel holds when the device is closed
+  // The driver registers the pool with the kernel as one area, as long as the sum of its buffers:
+  // gaps between them, as at the end of each page, would leave the last ones outside.
   bool buffers_without_gaps = false;
   bool waits_for_peer = false;  // the probe returns only when somebody has connected
 };

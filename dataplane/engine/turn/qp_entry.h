@@ -33,7 +33,7 @@ struct alignas(kCacheLine) QpEntry {
 
   explicit QpEntry(Qp& owner) : qp(&owner), qpn(owner.config().qpn), port(owner.config().port) {}
 
-  // In the first line what is also looked at where its peer has something for it.
+  // The first line also has what is read when its peer has something for it.
   Qp* qp;
   std::uint32_t qpn;
   std::uint16_t port;
@@ -51,7 +51,7 @@ struct alignas(kCacheLine) QpEntry {
   // had changed neighbour_found times; 0: not determined (direct.cc).
   QpEntry* neighbour = nullptr;
 
-  std::unique_ptr<WaitingFrames> waiting;  // nullptr: there never were any
+  std::unique_ptr<WaitingFrames> waiting;  // nullptr: there have been none
 
   std::uint64_t neighbour_found = 0;
   // Timers: the time at which to look at Qp::deadline() again, never later than it.
@@ -59,7 +59,7 @@ struct alignas(kCacheLine) QpEntry {
   std::uint32_t timer_index = kNoTimer;
 
   bool starved = false;   // in the worker's list of those whose fault found no record
-  bool withheld = false;  // and of those that others come before
+  bool withheld = false;  // in the list of those that wait for others
 
   // READ responses on their way, how many have come since when (in the worker's running time), and
   // whether those are so few that the port doesn't count what is on its way; whether its next READ

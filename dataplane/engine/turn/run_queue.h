@@ -1,11 +1,11 @@
 #pragma once
 
 // The queue pairs of one port that have something to send, in the order of deficit round robin: a
-// visit grants a quantum of bytes, what is sent beyond it is taken off the next one. Users take
-// turns first, and each user's queue pairs share its turns in the same way: more queue pairs get
-// nobody more. A queue pair with one small message so waits for at most two quanta of each other
-// user, who pays for what is beyond one in the next rounds, and of each other queue pair of its
-// own. (For longer ones where very many wait, below.)
+// visit grants a quantum of bytes, and bytes sent beyond it are deducted from the next one. Users
+// take turns first, and each user's queue pairs share its turns in the same way: having more queue
+// pairs gains nothing. So a queue pair with one small message waits for at most two quanta of each
+// other user, who pays for the excess over one in the next rounds, and of each other queue pair of
+// its own user. (For longer ones if very many wait, below.)
 
 #include <algorithm>
 #include <cstdint>
@@ -28,13 +28,12 @@ struct RunGroup {
 
 class RunQueue {
  public:
-  // Bytes a visit. Two frames of the largest MTU: large enough that bulk transfers build frames in
-  // runs, small enough that 8 bulk users delay a small message by about 64 KiB.
+  // Bytes per visit. Two frames of the largest MTU: large enough that bulk transfers build frames
+  // in runs, small enough that 8 bulk users delay a small message by about 64 KiB.
   static constexpr std::int64_t kQuantum = 8'448;
-  // Bytes a visit where more queue pairs wait than kFewWaiting. What a visit needs of each has left
-  // the caches by then, and to bring it takes as long as copying a quantum, so there visits are
-  // fewer and longer. Only while all are one user's: from the next visit on whoever else comes
-  // finds an ordinary turn.
+  // Bytes per visit if more queue pairs wait than kFewWaiting. Their state has left the caches by
+  // then, and loading it takes as long as copying a quantum, so visits are fewer and longer. Only
+  // while all belong to one user: from the next visit on any other user finds an ordinary turn.
   static constexpr std::int64_t kQuantumOfMany = 3 * kQuantum;
   static constexpr std::uint32_t kFewWaiting = 1'024;
 
@@ -80,26 +79,27 @@ class RunQueue {
     entry.group = nullptr;
   }
 
-  // Before the front entry sends: what it may send now, in bytes; 0: nothing this round. What an
-  // earlier visit left over is gone: it wasn't for want of bytes that the entry stopped, and what
-  // it saved up would be sent at one go, however long others waited.
+  // Before the front entry sends: the bytes that it may send now; 0: none in this round. What an
+  // earlier visit left over is dropped: the entry didn't stop for lack of bytes, and savings would
+  // be sent in one go, however long others waited.
   std::uint32_t grant(QpEntry& entry) const {
-    // A user that is in debt pays first: its queue pairs keep their places. Else the queue pair has
-    // its own share, and what that is beyond its user's is taken off the user's next visits.
+    // A user that is in debt pays first: its queue pairs keep their places. Otherwise the queue
+    // pair has its own share, and the excess over its user's is deducted from the user's next
+    // visits.
     const std::int64_t bytes = quantum();
     const std::int64_t granted = grant_one(*entry.group, bytes) > 0 ? grant_one(entry, bytes) : 0;
     return granted > 0 ? static_cast<std::uint32_t>(granted) : 0;
   }
 
-  // After the front entry sent: where it goes. `cut_off`: the port had no room left, so that the
-  // entry goes on in front with the rest of its grant.
+  // After the front entry sent: moves it to its next place. `cut_off`: the port had no room left,
+  // so the entry stays in front with the rest of its grant.
   void settle(QpEntry& entry, std::uint32_t sent, bool has_work, bool cut_off) {
     RunGroup& group = *entry.group;
     const bool visited = entry.granted && group.deficit > 0;  // else its user was in debt
     entry.deficit -= sent;
     group.deficit -= sent;
     if (head_->next == nullptr) {
-      // Nobody else waited for what it sent beyond a quantum.
+      // What it sent beyond a quantum took nothing from anybody.
       group.deficit = std::max(group.deficit, -kQuantum);
     }
     if (!has_work) {

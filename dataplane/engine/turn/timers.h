@@ -1,8 +1,8 @@
 #pragma once
 
-// The deadlines of a worker's queue pairs: a heap with one entry a queue pair, updated lazily. A
+// The deadlines of a worker's queue pairs: a heap with one entry per queue pair, updated lazily. A
 // deadline mostly moves later (each acknowledgement restarts the timer), and then nothing is done:
-// the entry fires early, is looked at, and goes back in with the deadline of that moment.
+// the entry fires early, is checked, and is put back with its present deadline.
 
 #include <cstdint>
 #include <vector>

@@ -17,7 +17,7 @@
 
 namespace uroce {
 
-// Probabilities of a frame's fate, each drawn by itself.
+// Probabilities of a frame's faults, each drawn independently.
 struct Faults {
   double loss = 0;
   double dup = 0;

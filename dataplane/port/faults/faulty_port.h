@@ -1,11 +1,10 @@
 #pragma once
 
 // A port with faults: wraps another, and loses, repeats, reorders, corrupts and delays frames in
-// both directions, each of which may have a bottleneck, and does to single packets what events say.
-// What happens depends on the seed, the frames' order and `now` alone, so a simulation repeats
-// exactly.
+// both directions, each of which may have a bottleneck, and applies events to single packets. The
+// faults depend only on the seed, the frames' order and `now`, so a simulation is repeatable.
 //
-// A frame of a port that loops back passes it twice, sent and received, but events see it once.
+// A frame of a loopback port passes it twice, sent and received, but events see it once.
 //
 // A queue is used by its own worker only, as in every port.
 
@@ -25,8 +24,7 @@ class FaultyPort : public Port {
   FaultyPort(std::unique_ptr<Port> inner, const Faults& faults);
   ~FaultyPort() override;
 
-  // From now on without faults (or with them again); frames that are held back still come. Any
-  // thread.
+  // Disables (or enables) the faults; frames that are held back are still delivered. Any thread.
   void set_enabled(bool enabled) { enabled_.store(enabled, std::memory_order_relaxed); }
 
   // Other faults, with their counts of frames and packets begun anew; frames that are held back are
@@ -40,7 +38,7 @@ class FaultyPort : public Port {
   std::uint32_t rx_burst(std::uint16_t queue, Frame** frames, std::uint32_t max, Time now) override;
   std::uint32_t tx_burst(std::uint16_t queue, Frame** frames, std::uint32_t count,
                          Time now) override;
-  // Bytes do change on the way here: all frames have ICRCs.
+  // Bytes do change here: all frames have ICRCs.
   std::uint32_t allocate(Frame** frames, std::uint32_t count) override {
     const std::uint32_t given = inner_->allocate(frames, count);
     for (std::uint32_t i = 0; i < given; ++i) {

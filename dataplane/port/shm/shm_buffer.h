@@ -1,6 +1,6 @@
 #pragma once
 
-// What stands behind a frame of a shm port (Frame::buffer), and those that are free.
+// The buffer of a frame of a shm port (Frame::buffer), and the pool of free ones.
 
 #include <cstddef>
 #include <cstdint>
@@ -18,13 +18,14 @@ struct ShmBuffer {
 
   Frame frame;
   std::byte* memory = nullptr;  // where a frame begins
-  // Of a frame to send: whose memory it is in. Of a received one: whose slot it still has.
+  // For a frame to send: the link whose memory it is in. For a received one: the link whose slot it
+  // still holds.
   ShmLink* link = nullptr;
   std::uint32_t slot = 0;
   bool received = false;
 };
 
-// Buffers that are free wait in a row. Not for several threads.
+// The queue of free buffers. Not thread-safe.
 class ShmPool {
  public:
   ShmPool(std::uint32_t count, std::uint32_t capacity)

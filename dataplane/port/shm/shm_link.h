@@ -1,12 +1,12 @@
 #pragma once
 
 // One daemon's end of one connection: its own memory with the frames it sends, and the other
-// daemon's memory once that has come. It is used for one other daemon only: the next one gets a
-// memory of its own, so whoever went, or is thought to have gone, sees and disturbs nothing more.
-// It stays until the last frame of either memory has been released, and is then destroyed.
+// daemon's memory once that has connected. It is used for one other daemon only: the next one gets
+// new memory, so one that is gone, or is thought to be gone, can't see or disturb anything. It
+// exists until the last frame of either memory has been released, and is then destroyed.
 //
-// What the other daemon writes is read once and compared with a bound. What makes no sense marks
-// the link as broken(): nothing more is taken from it or given to it, and the port ends it.
+// Values that the other daemon writes are read once and compared with a bound. An invalid one marks
+// the link as broken(): nothing more is received from it or sent to it, and the port ends it.
 //
 // Threads: send(), receive() and the naps of a queue by its worker; allocate() and release() under
 // the port's lock, which receive() takes itself; join() while no queue uses the link.
@@ -25,7 +25,7 @@
 
 namespace uroce {
 
-// What the other daemon passes when it comes.
+// The data that the other daemon passes when it connects.
 struct ShmPeer {
   ShmMemory memory;
   std::vector<UniqueFd> wakeups;  // eventfds, one for each of its queues
@@ -38,12 +38,12 @@ class ShmLink {
   // again next. Those of longer ones are used again after all others.
   static constexpr std::uint32_t kWholeMax = 512;
   static constexpr std::uint32_t kSlotsPerQueue = 2'048;
-  // Of the other's slots, this share may be held by received frames that wait here: then further
-  // ones are copied whole, so that the other never runs dry by what we keep.
+  // The share of the other's slots that received frames kept here may hold: further frames are
+  // copied whole, so that the other never runs out of slots.
   static constexpr std::uint32_t kHeldShare = 2;
-  // Of our slots, those the other has not given back are at most three of kLentParts parts, which
-  // is more than it may hold: further frames for it are refused, and the last part is for what goes
-  // round here, to the port's own address.
+  // At most three of kLentParts parts of our slots are lent to the other, which is more than it may
+  // hold: further frames for it are refused, and the last part is for frames that are looped back
+  // to the port's own address.
   static constexpr std::uint32_t kLentParts = 4;
 
   // `lock`: the port's.
@@ -72,7 +72,7 @@ class ShmLink {
   void wake_up(std::uint16_t queue) { nap(queue, false); }
 
   [[nodiscard]] bool broken() const { return broken_.load(std::memory_order_relaxed); }
-  // No frame of it is anywhere but in its own pool, or with the other daemon.
+  // Whether none of its frames is anywhere but in its own pool, or with the other daemon.
   [[nodiscard]] bool idle() const {
     return ours_out_.load(std::memory_order_acquire) == 0 &&
            theirs_held_.load(std::memory_order_acquire) == 0;
@@ -81,8 +81,8 @@ class ShmLink {
  private:
   struct alignas(64) Queue {
     std::uint32_t sent = 0;
-    std::uint32_t rung_for = 0;  // the nap of the other's worker that was ended last
-    std::uint32_t next = 0;      // the other's ring that is looked at first
+    std::uint32_t rung_for = 0;  // the last nap of the other's worker that was ended
+    std::uint32_t next = 0;      // the ring of the other that is read first
     std::uint32_t naps = 0;
   };
   enum class Lent : std::uint8_t { kNothing, kShortFrame, kLongFrame };
@@ -100,17 +100,17 @@ class ShmLink {
   SpinLock& lock_;
   ShmMemory memory_;
   ShmPool pool_;
-  // Of each slot: what the other daemon has there. Set by the worker that sends (release), looked
-  // at when the slot is said to come back (acquire).
+  // For each slot: what the other daemon holds of it. Set by the worker that sends (release), read
+  // when the slot is returned (acquire).
   std::vector<std::atomic<Lent>> lent_slots_;
   std::vector<Queue> queues_;
   std::unique_ptr<ShmPeer> peer_;
   std::vector<std::uint32_t> taken_;  // of each of the other's rings, by the worker that reads it
   std::uint32_t returned_ = 0;        // slots given back to the other
   std::uint32_t returns_seen_ = 0;    // slots that came back
-  std::atomic<std::uint32_t> ours_out_{0};     // frames that somebody here builds
-  std::atomic<std::uint32_t> lent_count_{0};   // slots that the other has
-  std::atomic<std::uint32_t> theirs_held_{0};  // received frames that have a slot
+  std::atomic<std::uint32_t> ours_out_{0};     // frames being built here
+  std::atomic<std::uint32_t> lent_count_{0};   // slots that the other holds
+  std::atomic<std::uint32_t> theirs_held_{0};  // received frames that hold a slot
   std::atomic<bool> broken_{false};
 };
 

@@ -1,7 +1,7 @@
 #pragma once
 
 // One daemon's half of the shared memory (shm_records.h): a memfd that nobody else can write to and
-// nobody can make shorter (F_SEAL_FUTURE_WRITE, F_SEAL_SHRINK).
+// nobody can shrink (F_SEAL_FUTURE_WRITE, F_SEAL_SHRINK).
 
 #include <cstddef>
 #include <cstdint>
@@ -19,7 +19,7 @@ class ShmMemory {
 
   // Ours. All zero.
   static Result<ShmMemory> make(std::uint32_t slots, std::uint32_t stride);
-  // What the other daemon passed: EPROTO if it isn't such a memory of this size.
+  // The memory that the other daemon passed: EPROTO if it isn't a sealed memfd of this size.
   static Result<ShmMemory> open(UniqueFd descriptor, std::uint32_t slots, std::uint32_t stride);
 
   ShmMemory(ShmMemory&& other) noexcept;

@@ -1,13 +1,14 @@
 #pragma once
 
-// --port shm,path=FILE: joins two daemons of one machine by memory that each reads of the other.
-// Queue pairs build frames in memory that the other daemon has mapped, and the other's worker reads
-// them there: nothing is copied by the port, and as nothing lies between the two ends that could
-// change a byte, frames have no ICRC (Frame::icrc_left_out). Needs no right, no EAL, no huge page.
+// --port shm,path=FILE: connects two daemons of one machine, each of which reads the other's
+// memory. Queue pairs build frames in memory that the other daemon has mapped, and the other's
+// worker reads them there: the port copies nothing, and as nothing between the two ends could
+// change a byte, frames have no ICRC (Frame::icrc_left_out). Needs no privileges, EAL or huge
+// pages.
 //
-// A thread of the port's own finds the other daemon, and finds out when it has gone. Workers use
-// the link that there is now: a lock for each queue, which only that thread ever contends for, is
-// held over a burst.
+// A separate thread of the port finds the other daemon, and detects when it is gone. Workers use
+// the current link under a lock per queue, which is held for a burst and contended only by that
+// thread.
 
 #include <atomic>
 #include <memory>
@@ -56,7 +57,7 @@ class ShmPort final : public Port {
   struct Queue {
     SpinLock lock;
     ShmLink* link = nullptr;  // under the lock
-    EventFd wakeup;           // what wakes its worker; never read, as it is waited for by edges
+    EventFd wakeup;           // wakes its worker; never read, since it is waited for edge-triggered
     QueueCounters counters;
   };
   ShmPort(std::string spec, std::string path, const PortOptions& options);
@@ -78,10 +79,10 @@ class ShmPort final : public Port {
   std::vector<std::unique_ptr<ShmLink>> ended_;
   ShmPool received_;
   std::unique_ptr<std::byte[]> received_memory_;
-  std::atomic<std::uint32_t> generation_{0};  // links there have been; written under lock_
+  std::atomic<std::uint32_t> generation_{0};  // number of links so far; written under lock_
 
   mutable std::mutex trouble_mutex_;
-  std::string trouble_;  // why there is no other daemon; empty: there is one
+  std::string trouble_;  // why no other daemon is connected; empty: one is
   std::atomic<bool> joined_{false};
   ShmRendezvous rendezvous_;
   EventFd stop_;

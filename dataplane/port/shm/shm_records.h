@@ -1,15 +1,15 @@
 #pragma once
 
-// What two daemons of one machine share: each has a memory of its own that it alone writes and the
-// other only reads. It begins with records, the frames that it sends follow.
+// The memory shared by two daemons of one machine: each has a memory that only it writes and the
+// other only reads. It begins with records, which are followed by the frames that it sends.
 //
 //   sent[q], ring of q   ->  the other's worker     descriptors of frames, in the order of sending
 //   taken[q]             <-                         how many of them it has read
 //   returns, returned    <-                         slots of frames that it is done with
 //   naps[q]              <-                         odd: the worker of its queue q sleeps
 //
-// Cursors count up and wrap; what a reader has seen of one it keeps to itself, so a cursor that
-// makes no sense is noticed, and read again in vain.
+// Cursors count up and wrap; a reader keeps its own copy of what it has read of one, so an invalid
+// cursor is detected.
 
 #include <array>
 #include <atomic>
@@ -57,7 +57,7 @@ struct ShmRecords {
 static_assert(std::is_standard_layout_v<ShmRecords> &&
               std::atomic<std::uint64_t>::is_always_lock_free);
 
-// The message. Version 1 is this file; daemons of other versions don't join.
+// The message. Version 1 is this file; daemons of other versions don't connect.
 struct ShmHello {
   static constexpr std::uint32_t kMagic = 0x6D687375;  // "ushm"
   static constexpr std::uint32_t kVersion = 1;

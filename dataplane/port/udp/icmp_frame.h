@@ -1,7 +1,7 @@
 #pragma once
 
-// An ICMP error (RFC 792, RFC 4443) about a RoCEv2 packet of ours, as a wire would have brought it.
-// Sockets get no such frames: the kernel keeps them and tells what they said.
+// An ICMP error (RFC 792, RFC 4443) about a RoCEv2 packet of ours, as a wire would have delivered
+// it. Sockets get no such frames: the kernel consumes them and reports their contents.
 
 #include <cstdint>
 #include <span>
@@ -13,9 +13,9 @@ namespace uroce {
 
 struct IcmpError {
   std::uint8_t type = 0, code = 0;
-  std::uint32_t mtu = 0;    // of the path, where the message says that the packet was too big
-  Gid reporter;             // who says so
-  Gid source, destination;  // of the packet that it is about
+  std::uint32_t mtu = 0;                    // of the path, if the packet was too big
+  Gid reporter;                             // the sender of the error
+  Gid source, destination;                  // of the packet that it is about
   std::span<const std::byte> payload = {};  // of that packet, behind the UDP header; may be cut off
 };
 

@@ -8,10 +8,10 @@
 
 namespace uroce {
 
-// "uroced (process 1234)", "a process of user 1000" where that one isn't ours to look into, "the
-// kernel" where no process has it. Empty: nobody has it, as far as /proc tells.
+// "uroced (process 1234)", "a process of user 1000" if that process can't be examined, "the kernel"
+// if no process has it. Empty: nobody has it, according to /proc.
 std::string roce_port_holder(const Gid& address);
-// That it is taken, by whom, and what to do about it.
+// The error message: that it is taken, by whom, and what to do about it.
 std::string roce_port_taken(const Gid& address);
 
 }  // namespace uroce

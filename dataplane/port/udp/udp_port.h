@@ -1,8 +1,8 @@
 #pragma once
 
-// --port udp: RoCEv2 through plain UDP sockets of the machine's own addresses. Needs no right, no
-// EAL and no huge page. The kernel resolves, routes, answers ARP and writes the headers; workers
-// see frames as everywhere.
+// --port udp: RoCEv2 through plain UDP sockets of the machine's own addresses. Needs no privileges,
+// EAL or huge pages. The kernel resolves addresses, routes, answers ARP and writes the headers;
+// workers see frames as with any other port.
 
 #include <memory>
 #include <optional>
@@ -44,11 +44,11 @@ class UdpPort final : public Port {
 
  private:
   struct Queue;
-  // Of the addresses: what control has prepared for the queues.
+  // Changes of addresses that control has prepared for the queues.
   struct Change {
     Gid address;
     std::uint32_t scope = 0;
-    std::vector<UniqueFd> sockets;  // a queue each; none: the address goes
+    std::vector<UniqueFd> sockets;  // one per queue; none: the address is removed
   };
   UdpPort(std::string spec, std::string interface, const PortOptions& options,
           std::uint32_t segments);
@@ -60,8 +60,8 @@ class UdpPort final : public Port {
   [[nodiscard]] Link link() const;
 
   std::string spec_;
-  std::string interface_;  // whose addresses these are; empty: of several, perhaps
-  Gid named_by_;           // the first address at the start: the port's Ethernet address is of it
+  std::string interface_;  // the one whose addresses these are; empty: perhaps of several
+  Gid named_by_;           // the first one at the start; the source of the port's Ethernet address
   std::vector<Gid> addresses_;
   std::uint32_t mtu_;
   FramePool pool_;

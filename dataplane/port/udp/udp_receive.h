@@ -1,8 +1,8 @@
 #pragma once
 
-// The receiving end of one socket of a udp port: what the kernel joined (UDP_GRO) becomes frames
-// again, as they were on the wire. Where it joins nothing, because something on the way or the
-// interface can't, a system call takes several datagrams.
+// The receiving end of one socket of a udp port: coalesced datagrams (UDP_GRO) become frames again,
+// as they were on the wire. If nothing is coalesced, because the path or the interface doesn't
+// support it, a system call takes several datagrams.
 //
 // Its queue's worker only.
 
@@ -30,29 +30,29 @@ class UdpReceiver {
   UdpReceiver(const UdpReceiver&) = delete;
   UdpReceiver& operator=(const UdpReceiver&) = delete;
 
-  // Up to `max` frames out of the pool. A message that is thrown away, as it has no bytes or no
-  // frame has room for it, counts as one, so that a flood of those ends the call, too. Fewer frames
-  // than asked otherwise: the socket or the pool is empty.
+  // Up to `max` frames out of the pool. A message that is discarded, because it is empty or too
+  // long for a frame, counts as one, so that a flood of those ends the call, too. Otherwise fewer
+  // frames than requested mean that the socket or the pool is empty.
   std::uint32_t take(FramePool& pool, Frame** frames, std::uint32_t max, QueueCounters& counters);
 
   [[nodiscard]] const Gid& address() const { return address_; }
-  // Whether some of what the last call of the kernel gave is left.
+  // Whether messages of the last system call are left.
   [[nodiscard]] bool holds_any() const { return next_ < count_; }
-  // Whether the kernel gave an error instead of datagrams since this was asked last: then the
-  // socket's error queue says which.
+  // Whether the kernel has returned an error instead of datagrams since the last call: then the
+  // socket's error queue has the reason.
   [[nodiscard]] bool failed() { return std::exchange(failed_, false); }
   // Frames about errors, as take_udp_errors() has it.
   std::uint32_t take_errors(FramePool& pool, Frame** frames, std::uint32_t max) const;
 
  private:
-  // Messages of one call: of joined datagrams, which soon fill a burst, and of single ones.
+  // Messages per call: of coalesced datagrams, which soon fill a burst, and of single ones.
   static constexpr unsigned kJoinedMax = 2;
   static constexpr unsigned kSinglesMax = 16;
-  // From one message's buffer to the next one's: not a power of two, or all would begin in the same
-  // sets of the caches.
+  // The distance between two messages' buffers: not a power of two, otherwise all would begin in
+  // the same sets of the caches.
   static constexpr std::size_t kStride = kJoinedBytesMax + 1'088;
 
-  // One message of the last call, as much of it as is left.
+  // The rest of one message of the last call.
   struct Message {
     const std::byte* at = nullptr;
     std::size_t left = 0;
@@ -74,14 +74,14 @@ class UdpReceiver {
 
   int descriptor_;
   Gid address_;
-  std::unique_ptr<std::byte[]> buffers_;  // kSinglesMax; what isn't filled takes no memory
+  std::unique_ptr<std::byte[]> buffers_;  // kSinglesMax; untouched parts take no memory
   std::array<Place, kSinglesMax> places_;
   std::array<mmsghdr, kSinglesMax> headers_{};
   std::array<Message, kSinglesMax> messages_;
-  std::uint32_t next_ = 0, count_ = 0;  // of the messages: those that are left
-  bool singles_ = false;                // the last call gave nothing that was joined
+  std::uint32_t next_ = 0, count_ = 0;  // of the messages that are left
+  bool singles_ = false;                // the last call returned nothing coalesced
   bool drained_ = false;                // and fewer messages than it might have
-  std::uint32_t overflows_ = 0;         // of the socket, as the kernel last told
+  std::uint32_t overflows_ = 0;         // of the socket, as last reported by the kernel
   bool failed_ = false;
 };
 

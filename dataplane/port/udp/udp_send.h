@@ -1,7 +1,7 @@
 #pragma once
 
-// The sending end of one queue of a udp port: frames that follow each other to one destination
-// leave with one system call (UDP_SEGMENT), which is what makes sockets fast.
+// The sending end of one queue of a udp port: consecutive frames to one destination are sent with
+// one system call (UDP_SEGMENT), which is what makes sockets fast.
 //
 // Its worker only.
 
@@ -34,11 +34,12 @@ class UdpSender {
     std::erase_if(sources_, [&](const Source& source) { return source.address == address; });
   }
 
-  // Whether a call failed since this was asked last: then the sockets' error queues may say why.
+  // Whether a call has failed since the last check: then the sockets' error queues may have the
+  // reason.
   [[nodiscard]] bool failed() { return std::exchange(failed_, false); }
 
-  // How many of the frames, from the first on, left or can't be sent at all (counted as failed).
-  // The rest may be tried again: the socket is full. Frames stay the caller's.
+  // The number of frames, from the first on, that were sent or can't be sent at all (counted as
+  // failed). The rest may be tried again: the socket is full. The caller keeps the frames.
   std::uint32_t send(std::span<Frame* const> frames, QueueCounters& counters);
 
  private:

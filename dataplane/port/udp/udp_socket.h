@@ -1,6 +1,6 @@
 #pragma once
 
-// The sockets of a udp port: for each address of the port one a worker, bound to UDP port 4791.
+// The sockets of a udp port: for each address of the port one per worker, bound to UDP port 4791.
 
 #include <cstdint>
 #include <vector>
@@ -11,9 +11,9 @@
 
 namespace uroce {
 
-// `count` sockets that share the address; the kernel hands a datagram to the one whose index is the
-// destination queue pair's number modulo `count`, its owner's. `scope`: index of the interface.
-// EADDRNOTAVAIL and EADDRINUSE come with a sentence that says what to do.
+// `count` sockets that share the address; the kernel passes a datagram to the one whose index is
+// the destination queue pair's number modulo `count`, that is, its owner's. `scope`: index of the
+// interface. EADDRNOTAVAIL and EADDRINUSE have a message that says what to do.
 Result<std::vector<UniqueFd>> open_udp_sockets(const Gid& address, std::uint32_t scope,
                                                std::uint16_t count);
 

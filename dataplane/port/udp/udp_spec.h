@@ -1,6 +1,6 @@
 #pragma once
 
-// "udp", "udp,iface=NAME", "udp,segments=N" or both: what may stand in --port for a udp port.
+// "udp", "udp,iface=NAME", "udp,segments=N" or both: the arguments of --port for a udp port.
 
 #include <cstdint>
 #include <string>
@@ -11,7 +11,7 @@
 namespace uroce {
 
 struct UdpSpec {
-  std::string interface;       // whose addresses the port takes; empty: those that it is given
+  std::string interface;  // the one whose addresses the port takes; empty: those that it is given
   std::uint32_t segments = 0;  // datagrams a system call at most; 0: as many as can be
 };
 

@@ -28,8 +28,7 @@ class UdpWait {
   bool arm();
   // It is awake.
   void disarm() { bursts_left_ = watching_ ? kBurstsWatched : 0; }
-  // A burst of frames came or went. Whoever runs in the place of a worker that sleeps may send,
-  // too.
+  // A burst was received or sent. A thread that runs in place of a sleeping worker may send, too.
   void burst() {
     if (bursts_left_ != 0 && --bursts_left_ == 0) [[unlikely]] {
       stop();
