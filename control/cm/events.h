@@ -1,6 +1,6 @@
 #pragma once
 
-// What the connection manager tells its user.
+// The events that the connection manager reports to its user.
 
 #include <cstdint>
 #include <optional>

@@ -1,6 +1,6 @@
 #pragma once
 
-// Who listens, and which listener a request is for.
+// The listeners, and the search for the one that a request is for.
 
 #include <cstdint>
 #include <map>

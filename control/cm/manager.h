@@ -187,7 +187,7 @@ class Manager {
   Connection* named(const Route& route, std::uint32_t local_id, std::uint32_t remote_id);
   Connection* rejected_one(const Route& route, const Rej& rej);
 
-  // What several of the above do.
+  // Common parts of the above.
   void send(const Route& route, std::uint64_t transaction, const Message& message);
   void repeat(const Connection& connection);
   void send_until_answered(Connection& connection, State state, const Message& message, Time now);

@@ -16,7 +16,7 @@ enum class RejectReason : std::uint16_t {
 
 // "no_qp"; "unknown" for a code without a name.
 std::string_view name_of(RejectReason reason);
-// What it means, for a user.
+// Its meaning, for a user.
 std::string_view explanation_of(RejectReason reason);
 
 }  // namespace uroce::control::cm

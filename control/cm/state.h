@@ -1,6 +1,6 @@
 #pragma once
 
-// The states of a connection (IBTA vol. 1, 12.9.5 to 12.9.7), and what is shown of it.
+// The states of a connection (IBTA vol. 1, 12.9.5 to 12.9.7), and the data reported about it.
 
 #include <cstdint>
 #include <optional>

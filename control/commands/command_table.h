@@ -46,7 +46,7 @@ Result<Outcome> report_objects(Conversation& conversation, Request& request, Rep
 Result<Outcome> begin_capture(Conversation& conversation, Request& request, Reply* reply);
 Result<Outcome> report_limits(Session& session, Request& request, Reply* reply);
 Result<Outcome> choose_numbers(Conversation& conversation, Request& request, Reply* reply);
-// What went wrong (errors.cc)
+// The error log (errors.cc)
 Result<Outcome> report_errors(Conversation& conversation, Request& request, Reply* reply);
 Result<Outcome> report_history(Conversation& conversation, Request& request, Reply* reply);
 Result<Outcome> own_errors(Conversation& conversation, Request& request, Reply* reply);
@@ -85,7 +85,7 @@ Result<Outcome> resize_cq(Session& session, Request& request, Reply* reply);
 Result<Outcome> resize_srq(Session& session, Request& request, Reply* reply);
 Result<Outcome> destroy_cq(Session& session, Request& request, Reply* reply);
 
-// What one session uses of another's (import.cc)
+// Use of another session's objects (import.cc)
 Result<Outcome> import_pd(Session& session, Request& request, Reply* reply);
 Result<Outcome> import_mr(Session& session, Request& request, Reply* reply);
 

@@ -25,7 +25,7 @@ namespace uroce::control {
 
 class Capture;
 
-// What a program is told that asks for more while memory is short.
+// The error for a program that requests more while memory is short.
 Error out_of_memory();
 
 class Conversation {
@@ -66,7 +66,7 @@ class Conversation {
 
   [[nodiscard]] Session& session() { return *session_; }
   [[nodiscard]] const Services& services() const { return services_; }
-  // What the program keeps with the connection manager; made when it first uses librdmacm.
+  // The program's state in the connection manager; created when it first uses librdmacm.
   cm_user::User& cm_user();
 
  private:

@@ -1,6 +1,7 @@
 #pragma once
 
-// What most destroying commands do: the object that the request names goes, unless others use it.
+// The common part of destroying commands: the object that the request names is destroyed, unless
+// others use it.
 
 #include <cerrno>
 #include <cstdint>

@@ -1,6 +1,6 @@
 #pragma once
 
-// The pieces of a region that is being registered: in its record, or in a file that comes with it.
+// The pieces of a region that is being registered: in its record, or in a file passed with it.
 // Both are untrusted, and are copied once.
 
 #include <vector>

@@ -33,7 +33,7 @@ struct Services {
   std::shared_ptr<HelperPool> helpers = std::make_shared<HelperPool>();
 };
 
-// What the connection manager needs of the card, which outlives it.
+// The connection manager's interface to the card, which outlives it.
 cm_user::Host connection_host(Card& card);
 
 }  // namespace uroce::control

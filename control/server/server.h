@@ -58,7 +58,7 @@ class Server {
 
   Server(const Services& services, ListeningSocket listener, UniqueFd poll);
   Status watch(int descriptor, std::uint32_t events, std::uint64_t tag);
-  // Fills `events`; returns how many there are, or what epoll_wait does.
+  // Fills `events`; returns their number, or the result of epoll_wait.
   int wait(std::span<epoll_event> events);
   void accept_some();
   void accept(UniqueFd socket);

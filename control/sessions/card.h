@@ -35,7 +35,7 @@ class Card {
 
   void add_device(std::uint16_t port_index, Port& port, std::vector<IpPrefix> addresses,
                   const Identity& identity);
-  // Workers drop what isn't for an address of the device.
+  // Workers drop frames that aren't for an address of the device.
   void tell_workers_addresses(const Device& device);
   // Tells every program that has the device open of an event of its port.
   void announce(const Device& device, std::uint32_t event);
@@ -60,7 +60,7 @@ class Card {
   [[nodiscard]] NumberPool& srqns() { return srqns_; }
   // The program whose queue pair has this number; nullptr: there is none.
   [[nodiscard]] const Peer* owner_of_qp(std::uint32_t qpn) const;
-  PdId new_pd() { return next_pd_++; }  // 64 bits: none comes round
+  PdId new_pd() { return next_pd_++; }  // 64 bits: never wraps
 
   // Of all queue pairs. REQUIRES: set before there are sessions.
   [[nodiscard]] const CongestionSettings& congestion() const { return congestion_; }

@@ -1,7 +1,7 @@
 #pragma once
 
-// The slots of a session's doorbells, one a queue pair. A freed one is reused late, so that old
-// doorbells find nobody. Control thread only.
+// The slots of a session's doorbells, one per queue pair. A freed one is reused late, so that old
+// doorbells find nothing. Control thread only.
 
 #include <cstdint>
 

@@ -36,14 +36,14 @@ struct DeviceMemory {
   std::shared_ptr<SealedMemory> memory;  // regions keep it too
   std::uint64_t length = 0;
   std::uint32_t users = 0;
-  std::shared_ptr<Charge> charge;  // of whoever made it, until the last handle goes
+  std::shared_ptr<Charge> charge;  // of the session that made it, until the last handle is gone
 };
 
 struct MemoryRegion {
   std::uint32_t key = 0;
   ProtectionDomain* pd = nullptr;
   std::uint64_t length = 0;
-  DeviceMemory* dm = nullptr;  // that it lies in, if in any
+  DeviceMemory* dm = nullptr;  // the one that it is in, if any
   bool on_demand = false;      // it is a range of the session's mirror
   Charge charge;
   LockedCharge locked;  // of the program's memory; nothing, if it is paged on demand

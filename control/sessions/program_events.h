@@ -21,7 +21,7 @@ class EventSocketWatch;
 
 class ProgramEvents {
  public:
-  // What an event is about.
+  // The subject of an event.
   enum class Subject : std::uint8_t { kCq, kQp, kSrq, kPort };
 
   // The limit of queued events per object: all events that can happen to a queue pair without a

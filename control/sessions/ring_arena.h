@@ -97,7 +97,7 @@ class RingArena {
 
   [[nodiscard]] std::size_t memories() const { return memories_.size(); }
 
-  // What rings with entries of this length take.
+  // The space for rings with entries of this length.
   static std::size_t slot_of(std::size_t bytes);
 
  private:

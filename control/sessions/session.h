@@ -39,7 +39,7 @@ class Session {
   [[nodiscard]] Card& card() const { return card_; }
   [[nodiscard]] Device* device() const { return device_; }  // nullptr: none is open
 
-  // What the program gets for its device.
+  // The descriptors and memory that the program gets for its device.
   struct Opened {
     abi::OpenDeviceReply reply{};
     std::vector<UniqueFd> descriptors;  // in the order of kOpenDevice's reply
@@ -92,7 +92,7 @@ class Session {
   // The address handles as workers see them.
   [[nodiscard]] PublishedAddresses& addresses() { return addresses_; }
 
-  // What it owns, by handle. Who destroys something: teardown.h.
+  // The objects that it owns, by handle. Destroying them: teardown.h.
   HandleTable<ProtectionDomain> pds{"protection domain"};
   HandleTable<MemoryRegion> regions{"memory region"};
   HandleTable<MemoryWindow> windows{"memory window"};
@@ -112,7 +112,7 @@ class Session {
   Peer peer_;
   std::shared_ptr<Account> account_;
   Charge charge_;       // of itself
-  Charge open_charge_;  // of what an open device costs
+  Charge open_charge_;  // for an open device
   RingArena rings_;
   Device* device_ = nullptr;
   ProgramMemory memory_;
@@ -131,7 +131,7 @@ class Session {
   UniqueFd unsealed_;       // of that memory; none: it is sealed
   std::optional<CommandPage> command_page_;
   std::vector<EventFd> wake_descriptors_;
-  std::deque<SessionDoorbells> bells_;  // one a worker; never moves
+  std::deque<SessionDoorbells> bells_;  // one per worker; never moves
   DoorbellSlots slots_;
 };
 

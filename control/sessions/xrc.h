@@ -38,7 +38,7 @@ struct SharedXrcDomain {
   std::vector<XrcDomain> seen;  // by each worker; never resized, as queue pairs point into it
   std::map<std::uint32_t, XrcTarget*> targets;  // by number
   UniqueFd file;  // keeps the inode's number from being reused; none: only one session knows it
-  Charge charge;  // of the file, for whoever brought it
+  Charge charge;  // for the file, charged to the session that passed it
 };
 
 // A session's hold of a domain.
@@ -87,7 +87,7 @@ std::unique_ptr<QpObject> make_handle(Session& session, const std::shared_ptr<Xr
 // The session's new handle of it. REQUIRES: make_handle() was the last thing that changed either;
 // then this needs no memory.
 std::uint32_t hold(Session& session, std::unique_ptr<QpObject> object);
-// The queue pair goes with its last handle.
+// The queue pair is destroyed with its last handle.
 void let_go(Session& session, std::uint32_t handle, QpObject& object);
 // Calls visit(session, object) for each handle of a receiving queue pair. REQUIRES: object.target
 void for_each_holder(const QpObject& object, const std::function<void(Session&, QpObject&)>& visit);
