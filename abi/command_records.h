@@ -246,7 +246,7 @@ struct RegMrRequest {
 struct RegMrReply {
   ReplyHeader header;
   std::uint32_t handle, lkey, rkey;
-  std::uint32_t remote_pieces;  // how many are reached the slow way
+  std::uint32_t remote_pieces;  // how many are reached through /proc/PID/mem
 };
 
 // Answer: HandleReply with one descriptor, the read end of the channel's socket (CompletionEvent
