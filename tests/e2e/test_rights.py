@@ -183,9 +183,9 @@ class Reload(E2eCase):
         self.assertNotIn("10.88.0.1", status)
         self.assertIn("10.88.0.3", status)
         self._hang_up('log-level = "info"\n[[port]]\nport = "loopback"\nip = ["10.88.0.2/24", "10.88.0.3/24"]\n'
-                      'faults = "loss=0.001,seed=2"\n', "nothing differs")
+                      'faults = "loss=0.001,seed=2"\n', "nothing changed")
         self._hang_up('log-level = "info"\n[limits]\npds = 5\n[[port]]\nport = "loopback"\nip = ["10.88.0.2/24", "10.88.0.3/24"]\n'
-                      'faults = "loss=0.001,seed=2"\n', "limits: from now on")
+                      'faults = "loss=0.001,seed=2"\n', "limits: in force for new objects")
 
     def test_what_only_a_new_start_takes_is_named(self):
         port = '[[port]]\nport = "loopback"\nip = "10.88.0.1/24"\nfaults = "loss=0.5,seed=1"\n'
