@@ -192,7 +192,7 @@ class Reload(E2eCase):
         self._hang_up(f'log-level = "warning"\n{port}mtu = 4200\ninterface = "uroce7"\n', "interface: takes effect only after a restart")
         self.assertIn("uroce0: mtu: takes effect only after a restart", self.daemon_process.err())
         self.assertNotIn("the kind of ports", self.daemon_process.err())
-        self._hang_up(f'log-level = "warning"\n{port}[[port]]\nport = "loopback"\nip = "10.88.1.1/24"\n', "the number or the kind of ports: only")
+        self._hang_up(f'log-level = "warning"\n{port}[[port]]\nport = "loopback"\nip = "10.88.1.1/24"\n', "the number or the kind of ports: takes effect only")
 
     def test_broken_file_changes_nothing(self):
         for text in ('[[port]]\nport = "loopback"\nip = "10.88.0.300/24"\n', "[[port", 'nonsense = 3\n', ""):
