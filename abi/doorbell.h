@@ -3,12 +3,15 @@
 // Doorbells: how a program tells a worker, without a system call, which of its queue pairs have new
 // work, and how it learns that the worker sleeps and has to be woken by a write to its eventfd.
 //
-// A session shares one Doorbells block with each worker. Each bit stands for a queue pair (its
-// slot, assigned at creation). The bits form a bitmap of three levels, so an idle session costs the
-// worker one load per turn however many queue pairs it has. Setting a bit twice is the same as
-// setting it once, so a program can't overflow anything here.
+// A session shares one Doorbells block with each worker. Each bit of `words` stands for a queue
+// pair (its slot, assigned at creation); a bit of `top` tells that some of its words may not be 0.
+// So an idle session costs the worker one load per turn however many queue pairs it has, and the
+// ring of a session with up to kDoorbellSlotsOfFirstLine queue pairs moves one cache line from the
+// worker to the program, and one back. Setting a bit twice is the same as setting it once, so a
+// program can't overflow anything here.
 
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
 
 #include "abi/version.h"
@@ -17,36 +20,33 @@ namespace uroce::abi {
 
 inline constexpr std::uint32_t kDoorbellSlots = 65'536;  // queue pairs of one session
 inline constexpr std::uint32_t kDoorbellWords = kDoorbellSlots / 64;
-inline constexpr std::uint32_t kDoorbellGroups = kDoorbellWords / 64;
+inline constexpr std::uint32_t kDoorbellWordsOfBit = kDoorbellWords / 64;  // of a bit of `top`
 
 struct Doorbells {
-  alignas(kCacheLine) std::atomic<std::uint64_t> top;  // bit g: groups[g] is not empty
-  alignas(kCacheLine) std::atomic<std::uint64_t> groups[kDoorbellGroups];
-  alignas(kCacheLine) std::atomic<std::uint64_t> words[kDoorbellWords];
+  alignas(kCacheLine) std::atomic<std::uint64_t> top;
+  std::atomic<std::uint64_t> words[kDoorbellWords];
 };
-static_assert(kDoorbellGroups <= 64);
+inline constexpr std::uint32_t kDoorbellSlotsOfFirstLine =
+    64 * (kCacheLine - offsetof(Doorbells, words)) / sizeof(std::uint64_t);
 
-// Sets a bit of one level; returns whether it was set already. With `likely` it is probably set, so
-// it is loaded first, which doesn't take the cache line from other threads that ring. Otherwise it
-// is set without a load: after the worker has taken the bits, a load would fetch the line twice.
+// Sets a bit; returns whether it was set already. With `likely` it is probably set, so it is loaded
+// first, which doesn't take the cache line from other threads that ring. Otherwise it is set
+// without a load: after the worker has taken the bits, a load would fetch the line twice.
 inline bool set_doorbell_bit(std::atomic<std::uint64_t>& bits, std::uint32_t index, bool likely) {
   const std::uint64_t bit = 1ULL << index;
   return (likely && (bits.load(std::memory_order_seq_cst) & bit) != 0) ||
          (bits.fetch_or(bit, std::memory_order_seq_cst) & bit) != 0;
 }
 
-// Rings for the queue pair with this slot. The lowest level is set first, so that whoever sees a
-// bit of an upper level finds the bit below it. A bit of an upper level that is already set need
-// not be set again: a thread that sees it set has set the one below before the worker takes the
-// upper one, so the worker finds it. This needs sequential consistency here and in
-// take_doorbells(), which costs nothing on x86. It also orders the ring before the caller's load of
-// WorkerStatus::asleep.
+// Rings for the queue pair with this slot. The bit of the word is set first, so that whoever sees
+// the bit of `top` finds it. A bit of `top` that is already set need not be set again: a thread
+// that sees it set has set the one of the word before the worker takes `top`, so the worker finds
+// it. This needs sequential consistency here and in take_doorbells(), which costs nothing on x86.
+// It also orders the ring before the caller's load of WorkerStatus::asleep.
 inline void ring(Doorbells& bells, std::uint32_t slot) {
   const std::uint32_t word = slot / 64;
-  const std::uint32_t group = word / 64;
-  bool rung = set_doorbell_bit(bells.words[word], slot % 64, false);
-  rung = set_doorbell_bit(bells.groups[group], word % 64, rung);
-  set_doorbell_bit(bells.top, group, rung);
+  const bool rung = set_doorbell_bit(bells.words[word], slot % 64, false);
+  set_doorbell_bit(bells.top, word / kDoorbellWordsOfBit, rung);
 }
 
 // One page per worker, written by the daemon and mapped read-only by every program.

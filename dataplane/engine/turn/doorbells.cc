@@ -5,9 +5,6 @@
 namespace uroce {
 namespace {
 
-constexpr std::uint64_t kGroupBits =
-    abi::kDoorbellGroups == 64 ? ~0ULL : (1ULL << abi::kDoorbellGroups) - 1;
-
 std::uint32_t take_lowest(std::uint64_t* bits) {
   const auto index = static_cast<std::uint32_t>(std::countr_zero(*bits));
   *bits &= *bits - 1;
@@ -26,6 +23,40 @@ void put_back(std::atomic<std::uint64_t>& bits, std::uint64_t rest) {
   }
 }
 
+// The slots that are collected, and the bounds of collecting them.
+struct Taken {
+  std::uint32_t* slots;
+  std::uint32_t max;
+  std::uint32_t count = 0;
+  std::uint32_t in_vain = 0;  // bits of `top` with nothing below
+
+  [[nodiscard]] bool goes_on() const { return count < max && in_vain < kBitsInVainMax; }
+};
+
+// Takes the words of a bit of `top`. Returns whether some slots had no room.
+bool take_words(abi::Doorbells& bells, std::uint32_t bit, Taken* taken) {
+  const std::uint32_t before = taken->count;
+  const std::uint32_t first = bit * abi::kDoorbellWordsOfBit;
+  for (std::uint32_t word = first; word < first + abi::kDoorbellWordsOfBit; ++word) {
+    if (bells.words[word].load(std::memory_order_seq_cst) == 0) {
+      continue;
+    }
+    if (taken->count == taken->max) {
+      return true;
+    }
+    std::uint64_t rung = take(bells.words[word]);
+    while (rung != 0 && taken->count < taken->max) {
+      taken->slots[taken->count++] = word * 64 + take_lowest(&rung);
+    }
+    if (rung != 0) {
+      put_back(bells.words[word], rung);
+      return true;
+    }
+  }
+  taken->in_vain += taken->count == before ? 1 : 0;
+  return false;
+}
+
 }  // namespace
 
 std::uint32_t take_doorbells(abi::Doorbells& bells, std::uint32_t* slots, std::uint32_t max) {
@@ -33,28 +64,16 @@ std::uint32_t take_doorbells(abi::Doorbells& bells, std::uint32_t* slots, std::u
   if (bells.top.load(std::memory_order_relaxed) == 0 || max == 0) {
     return 0;
   }
-  std::uint32_t count = 0;
-  std::uint32_t in_vain = 0;
-  const auto goes_on = [&] { return count < max && in_vain < kWordsInVainMax; };
-  std::uint64_t groups = take(bells.top) & kGroupBits;
-  while (groups != 0 && goes_on()) {
-    const std::uint32_t group = take_lowest(&groups);
-    std::uint64_t words = take(bells.groups[group]);
-    while (words != 0 && goes_on()) {
-      const std::uint32_t word = group * 64 + take_lowest(&words);
-      std::uint64_t rung = take(bells.words[word]);
-      in_vain += rung == 0 ? 1 : 0;
-      while (rung != 0 && count < max) {
-        slots[count++] = word * 64 + take_lowest(&rung);
-      }
-      put_back(bells.words[word], rung);
-      words |= rung != 0 ? 1ULL << (word % 64) : 0;
+  Taken taken{.slots = slots, .max = max};
+  std::uint64_t bits = take(bells.top);
+  while (bits != 0 && taken.goes_on()) {
+    const std::uint64_t before = bits;
+    if (take_words(bells, take_lowest(&bits), &taken)) {
+      bits = before;
     }
-    put_back(bells.groups[group], words);
-    groups |= words != 0 ? 1ULL << group : 0;
   }
-  put_back(bells.top, groups);
-  return count;
+  put_back(bells.top, bits);
+  return taken.count;
 }
 
 }  // namespace uroce
