@@ -59,6 +59,7 @@ class Runner {
   bool turn(Time now);
   void idle(Time now);
   [[nodiscard]] Duration spin_limit(Time now) const;
+  [[nodiscard]] std::uint32_t turns_before_yield(Time now) const;
   void sleep(Time now);
   [[nodiscard]] Duration sleep_limit(Time now) const;
   bool arm_ports();
