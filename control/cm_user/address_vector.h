@@ -1,6 +1,7 @@
 #pragma once
 
-// How a queue pair of an id reaches an address, as the records of the kernel's verbs have it.
+// The address of an id's peer in the structures of the kernel's uverbs ABI: address vector and path
+// record.
 
 #include <rdma/ib_user_sa.h>
 #include <rdma/ib_user_verbs.h>
@@ -12,8 +13,8 @@ namespace uroce::control::cm_user {
 inline constexpr std::uint8_t kHopLimit = 64;
 inline constexpr std::uint16_t kPkeyDefault = 0xFFFF;
 
-// The priority of the id's packets, where they go through a VLAN; else 0, as nothing could show it.
-// REQUIRES: the id has a device.
+// The VLAN priority (PCP) of the id's packets; 0 without a VLAN, since an untagged frame carries
+// none. REQUIRES: the id has a device.
 std::uint8_t service_level(const Id& id);
 
 // REQUIRES: the id has a device.

@@ -36,8 +36,8 @@ void copy_private(std::span<const std::byte> data, Parameters* to) {
 }
 
 void push(Id& id, const rdma_ucm_event_resp& record) {
-  // Until the program accepts a request it has no name for the id, so it can't be notified;
-  // accepting will fail.
+  // Until the program accepts a request it has no handle of the id and can't be notified; accepting
+  // will fail.
   if (id.uid != 0) {
     id.channel->push({.id = &id, .membership = nullptr, .fresh = nullptr, .record = record});
   }
@@ -69,7 +69,7 @@ void deliver_request(Service& service, Id& listening, const cm::Event& event) {
     fresh = listening.user->add_requested(listening, event, *header);
   }
   if (fresh == nullptr) {
-    // The program can't be asked: a REJ or a refusing SIDR_REP is sent.
+    // The request can't be delivered: a REJ or a refusing SIDR_REP is sent.
     service.manager().destroy(event.connection, service.now());
     return;
   }
@@ -138,7 +138,7 @@ void end(Id& id, EventNumber event, int status, std::span<const std::byte> data)
   report_with_data(id, event, status, data);
 }
 
-// A request that the program has fetched can't be accepted any more, and the program destroys it.
+// A request that the program has fetched can't be accepted any more; the program destroys its id.
 // Others are removed, except one that is a channel's last event: the channel is readable, so there
 // must be something to fetch.
 void expire(Id& id) {
@@ -155,7 +155,7 @@ void deliver_to(Id& id, const cm::Event& event) {
   switch (event.kind) {
     case cm::EventKind::kRequest:
     case cm::EventKind::kServiceRequest:
-      return;  // went to the listening id
+      return;  // reported at the listening id
     case cm::EventKind::kReply:
       return deliver_reply(id, event);
     case cm::EventKind::kEstablished:
@@ -210,7 +210,7 @@ void report_unresolved(Id& id, int error) {
 void report_written(Id& id, EventNumber event, std::uint32_t status,
                     const std::uint32_t (&argument)[2]) {
   rdma_ucm_event_resp record = record_of(id, event, static_cast<int>(status));
-  // Debian 12's header doesn't have it: the first member of a union that has others here.
+  // `argument` is missing in Debian 12's header: there the union starts with another member.
   std::memcpy(&record.param, argument, sizeof(argument));
   push(id, record);
 }

@@ -1,6 +1,6 @@
 #pragma once
 
-// From what the connection manager says to the events that a program reads from its channel.
+// Translates the connection manager's events into those that a program reads from its channel.
 
 #include "control/cm/events.h"
 #include "control/cm_user/id.h"
@@ -29,11 +29,11 @@ enum class EventNumber : std::uint32_t {
   kTimewaitExit,
   kAddrinfoResolved,
   kAddrinfoError,
-  kUser,      // what a program writes itself
-  kInternal,  // what librdmacm writes, to take it out again: a name was looked up by another thread
+  kUser,      // RDMA_CM_EVENT_USER: written by the program itself
+  kInternal,  // written and removed by librdmacm: another of its threads has resolved a name
 };
 
-// Events of connections that no id knows (any more) are ignored.
+// Events of connections without an id (any more) are ignored.
 void deliver(Service& service, const cm::Event& event);
 
 // The outcome of rdma_resolve_addr. `error` is an errno value.
@@ -41,10 +41,10 @@ void report_resolved(Id& id);
 void report_unresolved(Id& id, int error);
 // An event without parameters.
 void report(Id& id, EventNumber event, int status = 0);
-// What the program has written, with a number of its own. REQUIRES: kUser or kInternal.
+// An event written by the program, with a number of its choice. REQUIRES: kUser or kInternal.
 void report_written(Id& id, EventNumber event, std::uint32_t status,
                     const std::uint32_t (&argument)[2]);
-// rdma_join_multicast was done: how to send to the group.
+// rdma_join_multicast has finished: reports the group's address vector.
 void report_joined(Id& id, Membership& membership);
 
 }  // namespace uroce::control::cm_user

@@ -1,7 +1,7 @@
 #pragma once
 
-// A socket address as programs and the connection manager know it: an IPv4 or IPv6 address (as a
-// GID) and a port. Pure.
+// A socket address for programs and the connection manager: an IPv4 or IPv6 address (as a GID) and
+// a port. Pure.
 
 #include <cstddef>
 #include <cstdint>
@@ -21,7 +21,7 @@ struct Endpoint {
   std::uint16_t port = 0;  // host order
 
   [[nodiscard]] bool is_set() const { return family != Family::kNone; }
-  // 0.0.0.0 or ::, which stand for every address.
+  // 0.0.0.0 or ::, the wildcard addresses.
   [[nodiscard]] bool is_any() const;
   // 127.0.0.0/8 or ::1: this host.
   [[nodiscard]] bool is_loopback() const;
@@ -35,8 +35,8 @@ std::string to_string(const Endpoint& endpoint);
 Endpoint any_endpoint(Family family);
 Endpoint endpoint_of(const Gid& gid, std::uint16_t port);
 
-// From a struct sockaddr of any kind; family 0 is no address. EAFNOSUPPORT for what isn't IP: then
-// librdmacm uses the commands that take IP addresses.
+// From a struct sockaddr of any family; family 0: no address. EAFNOSUPPORT if it isn't IP:
+// librdmacm then falls back to the commands that take IP addresses.
 Result<Endpoint> parse_sockaddr(std::span<const std::byte> bytes);
 
 // Writes a sockaddr_in or sockaddr_in6 and returns its size; 0 for no address. REQUIRES:

@@ -13,7 +13,7 @@ void EventChannel::push(UserEvent event) {
   events_.insert(behind, event);
   if (!byte_waits_) {
     const char byte = 1;
-    // It fails only if the program has closed its end: then nobody waits for events either.
+    // It fails only if the program has closed its end, so nobody waits for events.
     byte_waits_ = put_event(write_end_.get(), byte) == PutEvent::kPut;
   }
 }

@@ -1,11 +1,11 @@
 #pragma once
 
-// An event channel of a program: the events that wait in it, and the socket that is readable
-// exactly while some do. Control thread only.
+// A program's event channel: its queue of events, and the socket that is readable exactly while the
+// queue isn't empty. Control thread only.
 //
-// The socket holds one byte or none. The daemon puts it in with the first event; when the last
-// event left, the answer to the command that took it tells the program to take the byte out. So the
-// last event leaves by commands of the program only.
+// The socket holds one byte or none. The daemon writes it with the first event. The reply to the
+// command that fetched the last event tells the program to read the byte, so only commands of the
+// program may remove the last event.
 
 #include <rdma/rdma_user_cm.h>
 
@@ -22,18 +22,19 @@ struct Id;
 struct Membership;
 
 struct UserEvent {
-  Id* id = nullptr;                  // whose event it is; a listening id's in connect requests
+  Id* id = nullptr;                  // the event's id; for connect requests the listening id
   Membership* membership = nullptr;  // of a multicast event
-  Id* fresh = nullptr;               // the id that a connect request brings
-  // Events of a smaller round come first. A connect request's is how many of the same sender wait
-  // already: so a sender's second request comes after everybody's first.
+  Id* fresh = nullptr;               // the id created by a connect request
+  // Events with a smaller round are delivered first. That of a connect request is the number of
+  // requests from the same sender that wait already, so a sender's second request comes after every
+  // other sender's first.
   std::uint32_t round = 0;
   rdma_ucm_event_resp record{};
 };
 
 class EventChannel {
  public:
-  // `write_end` doesn't block.
+  // `write_end` is non-blocking.
   explicit EventChannel(UniqueFd write_end, Charge charge = {})
       : write_end_(std::move(write_end)), charge_(std::move(charge)) {}
 
@@ -43,7 +44,7 @@ class EventChannel {
   // REQUIRES: !empty()
   UserEvent pop();
 
-  // Takes out those events that `select` chooses, in order.
+  // Removes and returns the events for which `select` is true, in order.
   template <typename Select>
   std::list<UserEvent> take_if(Select&& select) {
     std::list<UserEvent> taken;
@@ -57,18 +58,18 @@ class EventChannel {
     return taken;
   }
 
-  // All its ids are about to go.
+  // All its ids are about to be destroyed.
   void forget_events() { events_.clear(); }
 
   // At the end of a command: true if the program must take the byte out of the socket.
   bool settle();
 
-  std::uint32_t ids = 0;  // that report here
+  std::uint32_t ids = 0;  // that report to this channel
 
  private:
   UniqueFd write_end_;
   Charge charge_;
-  std::list<UserEvent> events_;  // by round, then as they came
+  std::list<UserEvent> events_;  // by round, then in order of arrival
   bool byte_waits_ = false;
 };
 

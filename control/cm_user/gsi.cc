@@ -50,7 +50,7 @@ void Gsi::on_frame(Device& device, std::span<const std::byte> bytes) {
   frame.length = static_cast<std::uint32_t>(bytes.size());
   if (parse_headers(frame) != Drop::kNone || frame.packet.opcode != Opcode::kUdSendOnly ||
       frame.packet.payload_length != kMadLength) {
-    return;  // changed since the worker looked: some ports' buffers are shared with the peer
+    return;  // changed since the worker validated it: some ports' buffers are shared with the peer
   }
   ++counters_.received;
   if (sink_ == nullptr) {

@@ -1,11 +1,11 @@
 #pragma once
 
-// QP1, the general services interface (GSI) of each device: management datagrams (MADs), out and
-// in. The connection manager is its user; programs can't have a queue pair of this type.
+// QP1, the general services interface (GSI) of each device: sends and receives management datagrams
+// (MADs). Used by the connection manager; programs can't have a queue pair of this type.
 //
 // Workers pass MADs for QP1 here once ICRC, address, P_Key, Q_Key and length are validated
 // (engine/management.cc). Everything here belongs to the control thread. There is no queue pair and
-// no retransmission: a lost MAD is the sender's business, as the protocol has it.
+// no retransmission: the CM protocol resends lost MADs.
 
 #include <cstdint>
 #include <span>
@@ -20,12 +20,12 @@ namespace uroce::control {
 using MadBytes = std::span<const std::byte, kMadLength>;
 
 struct ReceivedMad {
-  Path reply_path;               // back to where it came from: give it to Gsi::send() to answer
-  std::uint32_t source_qpn = 0;  // answers go there; 1 for connection managers
-  MadBytes bytes;                // valid during the call
+  Path reply_path;               // to the sender: pass it to Gsi::send() to reply
+  std::uint32_t source_qpn = 0;  // where replies go; 1 for connection managers
+  MadBytes bytes;                // valid during MadSink's call only
 };
 
-// Takes the MADs that come in. Control thread.
+// Receives incoming MADs. Control thread.
 class MadSink {
  public:
   virtual ~MadSink() = default;
@@ -40,15 +40,16 @@ class Gsi {
  public:
   explicit Gsi(Engine& engine) : engine_(engine) {}
 
-  // nullptr: MADs are counted as unclaimed. The sink outlives the Gsi, or takes itself away.
+  // nullptr: MADs are counted as unclaimed. The sink outlives the Gsi or is reset to nullptr before
+  // it goes.
   void set_sink(MadSink* sink) { sink_ = sink; }
 
   // Sends a MAD from QP1 of the device to queue pair `qpn` at the path's end. The path comes from
-  // make_path() (path_resolution.h) or from a received MAD. False if the port takes no more now: as
-  // good as lost on the way, so the sender's timer decides.
+  // make_path() (path_resolution.h) or from a received MAD. False if the port's transmit queue is
+  // full: treated as lost on the wire, so the sender's timer resends it.
   bool send(const Device& device, const Path& path, std::uint32_t qpn, MadBytes bytes);
 
-  // A frame for QP1, as a worker let it through.
+  // A frame for QP1 that a worker has validated.
   void on_frame(Device& device, std::span<const std::byte> bytes);
 
   [[nodiscard]] const GsiCounters& counters() const { return counters_; }

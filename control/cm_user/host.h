@@ -1,7 +1,7 @@
 #pragma once
 
-// What the connection manager needs of the daemon around it. It knows no sessions: of a queue pair
-// it only asks whose it is.
+// What the connection manager needs from the rest of the daemon. It doesn't know sessions; of a
+// queue pair it needs only the owner.
 
 #include <cstdint>
 #include <functional>
@@ -15,10 +15,10 @@ namespace uroce::control::cm_user {
 
 // All outlive the connection manager.
 struct Host {
-  Engine& engine;  // takes MADs to the ports
+  Engine& engine;  // sends MADs through the ports
   Devices& devices;
   std::function<Time()> clock;
-  // The program whose queue pair has this number; nullptr: there is no such queue pair.
+  // The program that owns the queue pair with this number; nullptr: no such queue pair.
   std::function<const Peer*(std::uint32_t qpn)> owner_of_qp;
 };
 

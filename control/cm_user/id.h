@@ -1,7 +1,7 @@
 #pragma once
 
-// An id (struct rdma_cm_id) as the daemon keeps it, and the states it goes through. The protocol's
-// own states are cm::Manager's; these say which commands the program may give.
+// The daemon's part of an id (struct rdma_cm_id), and its states. These determine which commands
+// the program may issue; the protocol's states are in cm::Manager.
 
 #include <cstdint>
 #include <optional>
@@ -29,17 +29,17 @@ enum class IdState : std::uint8_t {
   kAddressResolved,
   kRouteResolved,
   kConnecting,  // REQ or SIDR_REQ sent
-  kReplied,     // REP came: the program brings its queue pair up and accepts
-  kRequested,   // REQ or SIDR_REQ came: the program accepts or rejects
+  kReplied,     // REP received: the program brings up its queue pair and accepts
+  kRequested,   // REQ or SIDR_REQ received: the program accepts or rejects
   kAccepted,    // REP sent
   kConnected,
-  kDisconnecting,  // the peer's DREQ came
-  kEnded,          // nothing can be done with it but destroying it
+  kDisconnecting,  // DREQ received
+  kEnded,          // can only be destroyed
 };
 
 struct Membership {
   Id* id = nullptr;
-  std::uint64_t uid = 0;  // of the program, comes back in events
+  std::uint64_t uid = 0;  // chosen by the program, returned in events
   Gid group;
   std::uint32_t events_reported = 0;
   Charge charge;
@@ -48,20 +48,20 @@ struct Membership {
 struct Id {
   User* user = nullptr;
   std::uint32_t handle = 0;
-  std::uint64_t serial = 0;  // the daemon's name for it; the manager's cookie
+  std::uint64_t serial = 0;  // the daemon's unique number of it; the manager's cookie
   EventChannel* channel = nullptr;
-  std::uint64_t uid = 0;  // of the program; 0 until it accepted a request
+  std::uint64_t uid = 0;  // chosen by the program; 0 until it has accepted the request
   cm::PortSpace space{};
   std::uint8_t qp_type = 0;  // enum ibv_qp_type
   IdState state = IdState::kIdle;
   std::uint32_t events_reported = 0;
-  std::uint32_t written_events = 0;  // by the program itself, in the channel
-  bool unheard_of = false;           // its connect request waits: the program can't name it yet
-  bool address_error_waits = false;  // in the channel
+  std::uint32_t written_events = 0;  // events in the channel that the program wrote itself
+  bool unheard_of = false;           // its request isn't fetched yet: no handle
+  bool address_error_waits = false;  // an address error is in the channel
 
-  // Addresses. `device` is known once a specific address is.
+  // Addresses. `device` is set once a specific address is known.
   Endpoint source, destination;
-  bool has_port = false;  // of the port table
+  bool has_port = false;  // it holds a port of the port table
   Device* device = nullptr;
   Time resolve_deadline = kNever;
 
@@ -69,7 +69,7 @@ struct Id {
   bool reuse_address = false;
   bool family_only = false;
   std::uint8_t traffic_class = 0;
-  // As the peer's request names it; else it follows from the traffic class (address_vector.h).
+  // From the peer's request; nullopt: derived from the traffic class (address_vector.h).
   std::optional<std::uint8_t> service_level;
   std::optional<std::uint8_t> ack_timeout;
 
@@ -79,14 +79,14 @@ struct Id {
   std::uint32_t requests_waiting = 0;  // in the channel
 
   // Connecting
-  std::optional<cm::ConnectionId> connection;  // or SIDR exchange
+  std::optional<cm::ConnectionId> connection;  // or a SIDR exchange
   Charge connection_charge;
-  std::uint32_t qpn = 0;  // ours, once the program named it
+  std::uint32_t qpn = 0;  // the local queue pair, once the program has named it
   std::uint32_t memberships = 0;
   Charge charge;
 
   [[nodiscard]] bool is_datagram() const;
-  // Of its queue pair. REQUIRES: !is_datagram()
+  // The transport of its queue pair. REQUIRES: !is_datagram()
   [[nodiscard]] cm::Transport transport() const;
 };
 

@@ -33,7 +33,7 @@ void MadPort::send(const cm::Outgoing& outgoing) {
   }
 }
 
-// An unreachable address is treated like a MAD lost on the path.
+// A MAD to an unreachable address is treated as lost.
 MadPort::Attempt MadPort::attempt(const cm::Outgoing& outgoing) {
   Device& device = host_.devices[outgoing.route.device];
   const abi::AddressRecord address = address_of(device, outgoing.route);

@@ -1,7 +1,7 @@
 #pragma once
 
-// The way of the connection manager's MADs to and from QP 1: finds the peer's Ethernet address, and
-// keeps what must wait for it. Control thread only.
+// Sends and receives the connection manager's MADs through QP1: resolves the peer's Ethernet
+// address and holds MADs until that is done. Control thread only.
 
 #include <deque>
 #include <functional>
@@ -16,17 +16,17 @@ class MadPort final : public MadSink {
  public:
   using Receive = std::function<void(const cm::Route&, std::span<const std::byte>)>;
 
-  // `receive` takes what comes. Host and QP1 outlive this.
+  // `receive` gets each incoming MAD. Host and Gsi outlive this.
   MadPort(const Host& host, Gsi& gsi, Receive receive)
       : host_(host), gsi_(gsi), receive_(std::move(receive)) {}
 
   void send(const cm::Outgoing& outgoing);
-  // A device says that somebody who waits for an address must look again.
+  // A device has resolved, or given up, addresses: those that wait must be retried.
   void on_addresses_settled();
   void on_mad(Device& device, const ReceivedMad& mad) override;
 
  private:
-  // What waits is sent again by the protocol if it is dropped here.
+  // MADs that wait for an address; beyond that they are dropped, and the protocol resends them.
   static constexpr std::size_t kWaitingMax = 1'024;
   enum class [[nodiscard]] Attempt : std::uint8_t{kDone, kPending};
   Attempt attempt(const cm::Outgoing& outgoing);

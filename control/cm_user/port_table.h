@@ -1,7 +1,7 @@
 #pragma once
 
-// Who has which port of which port space, for the whole daemon: as ports of TCP and UDP, but none
-// of the kernel's. Pure.
+// The owners of ports in each RDMA port space, for the whole daemon. Independent of the kernel's
+// TCP and UDP ports. Pure.
 //
 // Two ids share a port if their addresses differ, or if both asked for it
 // (RDMA_OPTION_ID_REUSEADDR) and at most one of those with the same address listens, as in Linux.
@@ -19,7 +19,7 @@ namespace uroce::control::cm_user {
 
 class PortTable {
  public:
-  // Ports that are given to whoever asks for none in particular: Linux's ip_local_port_range.
+  // Ephemeral ports, given to ids that bind to port 0: Linux's ip_local_port_range.
   static constexpr std::uint16_t kEphemeralMin = 32'768;
   static constexpr std::uint16_t kEphemeralMax = 60'999;
 
@@ -27,15 +27,15 @@ class PortTable {
   struct Claim {
     Endpoint endpoint;
     bool reuse = false;        // RDMA_OPTION_ID_REUSEADDR
-    bool family_only = false;  // RDMA_OPTION_ID_AFONLY: an IPv6 wildcard leaves IPv4 alone
+    bool family_only = false;  // RDMA_OPTION_ID_AFONLY: an IPv6 wildcard doesn't cover IPv4
   };
 
   explicit PortTable(std::uint64_t seed) : random_(seed) {}
 
-  // The claim's port, or a free one for port 0. EADDRINUSE, EADDRNOTAVAIL (all are taken).
-  // REQUIRES: the owner has no port in this space.
+  // The claim's port, or a free one for port 0. EADDRINUSE; EADDRNOTAVAIL: all are taken. REQUIRES:
+  // the owner has no port in this space.
   Result<std::uint16_t> take(cm::PortSpace space, OwnerId owner, const Claim& claim);
-  // Whether an owner may listen: nobody else may have its address and port. EADDRINUSE
+  // Checks that no other owner has the owner's address and port. EADDRINUSE
   [[nodiscard]] Status may_listen(cm::PortSpace space, OwnerId owner, std::uint16_t port) const;
   void release(cm::PortSpace space, OwnerId owner, std::uint16_t port);
   [[nodiscard]] std::size_t ports_taken(cm::PortSpace space) const;

@@ -1,7 +1,7 @@
 #pragma once
 
-// What `uroce cm` shows: who listens where, which connections there are, and what the protocol
-// counted. In pieces, since there may be 65,536 of each.
+// The report shown by `uroce cm`: listeners, connections and the protocol's counters. Made in
+// pieces, since there may be 65,536 of each.
 
 #include <cstdint>
 #include <functional>
@@ -17,14 +17,15 @@ class User;
 
 class Report {
  public:
-  // Shows what belongs to users for whom `visible` says so; nullptr: to nobody any more.
+  // Contains objects of those users for whom `visible` returns true; its argument is nullptr for
+  // connections whose program is gone.
   Report(const Service& service, std::function<bool(const User*)> visible);
 
-  // The next part of the JSON text, which looks at so many listeners or connections at most; may be
-  // empty. What goes meanwhile isn't in it. REQUIRES: !done()
+  // The next part of the JSON text, after visiting at most `entries` listeners or connections; may
+  // be empty. Those that end meanwhile are left out. REQUIRES: !done()
   std::string next(std::size_t entries);
   [[nodiscard]] bool done() const { return part_ == Part::kEnd; }
-  // Of what it remembers.
+  // The size of its state.
   [[nodiscard]] std::size_t bytes() const;
 
  private:
@@ -33,9 +34,9 @@ class Report {
   const Service& service_;
   std::function<bool(const User*)> visible_;
   Part part_ = Part::kHead;
-  std::vector<std::uint64_t> listeners_;  // serials of ids, the last one first
+  std::vector<std::uint64_t> listeners_;  // serials of ids, in reverse order
   std::vector<cm::ConnectionId> connections_;
-  bool first_ = true;  // of its array
+  bool first_ = true;  // the next entry is the first of its array
 };
 
 }  // namespace uroce::control::cm_user

@@ -7,13 +7,13 @@
 namespace uroce::control::cm_user {
 namespace {
 
-// How well one of our addresses suits as the source for a destination; 0: not at all.
+// The rank of one of our addresses as the source for a destination; 0: unusable.
 std::uint32_t fitness(const Device& device, const IpPrefix& ours, const Gid& destination) {
   constexpr std::uint32_t kAnyWillDo = 1;
   constexpr std::uint32_t kNearRouter = 2;
   constexpr std::uint32_t kSubnet = 3;  // plus the length of the prefix
   if (ours.address == destination) {
-    return kSubnet + 129;  // it is our own: better than any subnet
+    return kSubnet + 129;  // our own address: ranks above any subnet
   }
   if (ours.contains(destination)) {
     return kSubnet + ours.length;

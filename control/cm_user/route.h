@@ -1,6 +1,6 @@
 #pragma once
 
-// Which of our addresses reaches a destination.
+// Selects the source address and device for a destination.
 
 #include "base/result.h"
 #include "control/cm_user/endpoint.h"
@@ -16,9 +16,9 @@ struct Source {
 // The device that has this address. EADDRNOTAVAIL
 Result<Source> find_source(Devices& devices, const Gid& address);
 
-// The longest prefix that contains the destination wins, then an address near a router that leads
-// there; on a loopback, the first address of its kind. A multicast group leaves by the first
-// address of its kind. ENETUNREACH
+// The address with the longest prefix that contains the destination, else one in the subnet of a
+// router to it; on a loopback port, and for a multicast group, the first address of the same
+// family. ENETUNREACH
 Result<Source> choose_source(Devices& devices, const Gid& destination);
 
 }  // namespace uroce::control::cm_user

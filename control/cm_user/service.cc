@@ -139,7 +139,7 @@ void Service::on_communication(std::uint32_t qpn) {
   const auto at = queue_pairs_.find(qpn);
   const Id* id = at == queue_pairs_.end() ? nullptr : find(at->second);
   if (id != nullptr && id->connection) {
-    // In any state but the one in which the RTU is awaited, it is no news, or too late.
+    // Fails in every state except the one that waits for the RTU; then there is nothing to do.
     [[maybe_unused]] const Status status = manager_.established(*id->connection, now());
     pump();
   }
@@ -182,8 +182,8 @@ void Service::pump() {
   }
 }
 
-// A switch doesn't send a frame back where it came from, and the loopback has no peers: messages to
-// one of our own addresses stay here.
+// A switch doesn't return a frame to the port it came from, and a loopback port has no peers, so
+// messages to our own addresses are delivered here.
 void Service::send(const cm::Outgoing& outgoing) {
   const cm::Route& route = outgoing.route;
   if (const Device* owner = owner_of(host_.devices, route); owner != nullptr) {

@@ -1,7 +1,8 @@
 #pragma once
 
-// The daemon's part of the connection manager that all programs share: the protocol's machine
-// (control/cm), the ports, and who waits for an address. Programs' own parts are Users.
+// The part of the connection manager that all programs share: the protocol's state machine
+// (control/cm), the port table, and the ids that wait for address resolution. Each program's own
+// part is a User.
 //
 // Control thread only.
 
@@ -31,41 +32,41 @@ class Service {
   [[nodiscard]] PortTable& ports() { return ports_; }
   [[nodiscard]] Time now() const { return host_.clock(); }
 
-  // Every id of every program is entered here under its serial number.
+  // Registers an id under its serial number; every id of every program is registered.
   void enter(Id* id);
   void leave(const Id& id);
   [[nodiscard]] Id* find(std::uint64_t serial) const;
   [[nodiscard]] std::size_t ids() const { return ids_.size(); }
 
-  // Looks for the destination's Ethernet address; the outcome comes as an event. Errors are what
-  // needs no asking: no route.
+  // Starts resolving the destination's Ethernet address; the result arrives as an event.
+  // ENETUNREACH at once if there is no route.
   Status start_resolving(Id& id, Time deadline);
   void stop_resolving(const Id& id) { resolving_.erase(id.serial); }
 
-  // Whether a program of the user may name the queue pair to a peer. EPERM: it is another user's,
-  // and the peer, to whom a number is one queue pair's, would end that user's connection as stale.
-  // A number that no queue pair has is refused to nobody, nor is any to administrators, nor one of
-  // the same process: a program that began as root may have given up its rights before it made its
-  // queue pair, or before it asked for its first event channel.
+  // Whether a program of the user may send this queue pair number to a peer. EPERM: the queue pair
+  // is another user's, and the peer, which identifies a connection by that number, would end that
+  // user's connection as stale. Allowed for numbers without a queue pair, for administrators, and
+  // for queue pairs of the same process: a program started as root may have dropped its privileges
+  // before it created its queue pair or its first event channel.
   [[nodiscard]] Status may_name_queue_pair(const User& user, std::uint32_t qpn) const;
-  // The id's queue pair, if there is one, may receive data before its connection is established:
-  // on_communication() then finds the id. REQUIRES: may_name_queue_pair()
+  // Registers the id's queue pair, if it has one, so that on_communication() finds the id when data
+  // arrives before the connection is established. REQUIRES: may_name_queue_pair()
   void name_queue_pair(const Id& id);
   [[nodiscard]] bool names_queue_pair(std::uint32_t qpn) const {
     return queue_pairs_.contains(qpn);
   }
   void on_communication(std::uint32_t qpn);
 
-  // A device says that somebody who waits for an address must look again.
+  // A device has resolved, or given up, addresses: ids and MADs that wait for one are retried.
   void on_addresses_settled();
-  // The network says why a packet of the device didn't arrive: a request that nobody has answered
-  // ends at once.
+  // An ICMP error about a packet of the device: the unanswered request that it concerns fails at
+  // once.
   void on_path_error(const Device& device, const PathError& error);
   void on_time();
   [[nodiscard]] Time next_deadline() const;
 
-  // Brings what the machine wants to say to peers and programs. After everything that was asked of
-  // the machine.
+  // Sends the state machine's pending messages and delivers its events to programs. Call it after
+  // every operation on the state machine.
   void pump();
 
  private:

@@ -18,7 +18,7 @@ Result<Endpoint> endpoint_in(const Address& address) {
   return parse_sockaddr(std::as_bytes(std::span(&address, 1)));
 }
 
-// As with IP sockets: the administrator decides who may use a well-known port.
+// As for IP sockets, only administrators may bind to a well-known port.
 Status may_take_port(const Id& id, std::uint16_t port) {
   if (port == 0 || port >= kPortUnprivilegedMin || is_administrator(id.user->peer())) {
     return ok();
@@ -39,13 +39,13 @@ Status take_port(Service& service, Id& id) {
   return ok();
 }
 
-// No device has the address of "this host" (localhost, or the wildcard address as a destination):
-// the first device's first address of the same family is used. ENETUNREACH
+// Replaces localhost, or the wildcard address as a destination, which no device owns, by the first
+// device's first address of the same family. ENETUNREACH
 Result<Endpoint> on_this_host(Service& service, const Endpoint& endpoint) {
   std::optional<Gid> found;
   for (const Device& device : service.devices()) {
     for (const LinkAddress& own : device.gids().addresses()) {
-      // Link-local ones, which every port has, only if there is no other.
+      // A link-local address, which every port has, is used only if there is no other.
       const bool better = !found || (is_link_local(*found) && !is_link_local(own.gid));
       if (own.gid.is_ipv4() == (endpoint.family == Family::kIpv4) && better) {
         found = own.gid;
@@ -101,7 +101,7 @@ struct Resolving {
   Endpoint source, destination;
 };
 
-// The source that an unbound or wildcard-bound id gets. Its port stays.
+// Selects the source address of an unbound or wildcard-bound id; the port is kept.
 Status take_source(Service& service, Id& id, const Gid& destination) {
   const auto source = choose_source(service.devices(), destination);
   if (!source) {
@@ -132,7 +132,8 @@ Status resolve(User& user, const Call& call, const Resolving& wish) {
   if (id.state != IdState::kIdle && id.state != IdState::kBound) {
     return wrong_state(id, "rdma_resolve_addr");
   }
-  // Every other event changes the id's state; this one could be requested without end.
+  // All other events change the id's state and so are bounded; this one could be requested without
+  // limit.
   if (id.address_error_waits) {
     return Error{ENOMEM, "rdma_resolve_addr: the id's last ADDR_ERROR hasn't been fetched yet"};
   }

@@ -1,8 +1,7 @@
 #pragma once
 
-// The commands of rdma/rdma_user_cm.h, one handler each, and the table that says what the input of
-// each must look like before its handler sees it. Inputs are foreign: sizes, handles and states are
-// checked.
+// The commands of rdma/rdma_user_cm.h, one handler each, and the table of the input sizes that are
+// checked before a handler runs. Inputs are untrusted: handlers check handles and states.
 
 #include <algorithm>
 #include <cstddef>
@@ -16,13 +15,13 @@
 namespace uroce::control::cm_user {
 
 struct Call {
-  EventChannel& channel;  // that the command was written to
-  EventChannel* other;    // MIGRATE_ID: that the id comes from
+  EventChannel& channel;  // to which the command was written
+  EventChannel* other;    // MIGRATE_ID: the id's previous channel
   std::span<const std::byte> input;
   std::span<const std::byte> option;  // SET_OPTION
   std::vector<std::byte> output = {};
 
-  // An older librdmacm sends less: what is missing is zero.
+  // An older librdmacm sends shorter structures; missing fields are zero.
   template <typename Body>
   [[nodiscard]] Body as() const {
     static_assert(std::is_trivially_copyable_v<Body>);
@@ -40,11 +39,10 @@ struct Call {
 
 using CommandHandler = Status (*)(User& user, Call& call);
 
-// Runs one command and what follows from it. EINVAL, ENOSYS: no such command.
+// Runs one command and delivers the events that it causes. EINVAL; ENOSYS: no such command.
 Status run_command(User& user, std::uint32_t number, Call& call);
 
-// Whether a program needs the command to give back what it has, so that it is carried out also
-// while memory is short.
+// Whether the command releases resources; such commands are executed even while memory is short.
 [[nodiscard]] bool gives_back(std::uint32_t number);
 
 // The id that a command names. ENOENT; EINVAL: it reports to another channel.
@@ -54,7 +52,7 @@ Error wrong_state(const Id& id, const char* command);
 // RDMA_USER_CM_CMD_WRITE_CM_EVENT (Linux 6.17), which Debian 12's header doesn't know.
 inline constexpr std::uint32_t kWriteEvent = 24;
 
-// struct rdma_ucm_write_cm_event, as far as anybody reads it: events of other parameters can't be
+// struct rdma_ucm_write_cm_event, the fields that are read: events with other parameters can't be
 // written.
 struct WriteEvent {
   std::uint32_t id;
@@ -64,7 +62,7 @@ struct WriteEvent {
   std::uint32_t argument[2];
 };
 
-// Whether a program may write events of this number (enum EventNumber).
+// Whether a program may write events with this number (enum EventNumber).
 bool is_written(std::uint32_t event);
 
 // Ids and events (ucm_commands.cc, ucm_id.cc)
@@ -83,7 +81,7 @@ Status resolve_ip(User& user, Call& call);
 Status resolve_any(User& user, Call& call);
 Status resolve_route(User& user, Call& call);
 
-// What is known of an id (ucm_query.cc)
+// Queries of an id's attributes (ucm_query.cc)
 Status query_route(User& user, Call& call);
 Status query(User& user, Call& call);
 Status init_qp_attr(User& user, Call& call);

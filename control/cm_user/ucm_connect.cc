@@ -86,7 +86,7 @@ Result<cm::ConnectionId> ask_for_connection(User& user, const Id& id,
   return user.service().manager().connect(wish, user.service().now());
 }
 
-// The active side's second step: the queue pair is ready, and the peer is notified.
+// The active side's second step: the queue pair is ready; sends the RTU.
 Status send_ready(User& user, Id& id) {
   if (id.state != IdState::kReplied) {
     return wrong_state(id, "rdma_establish");
@@ -145,8 +145,8 @@ cm::Match match_of(const Id& id) {
   return match;
 }
 
-// Nothing has to be sent to the peer of a datagram service, nor if the connection is over, or a
-// DREQ is outstanding.
+// No DREQ is needed for a datagram service, for a connection that has ended, or while a DREQ is
+// outstanding.
 bool needs_no_disconnect(const Id& id, const cm::Manager& manager) {
   const auto state = manager.state(*id.connection);
   return id.is_datagram() || state == cm::State::kIdle || state == cm::State::kTimewait ||
@@ -213,8 +213,8 @@ Status listen(User& user, Call& call) {
   if (!charge) {
     return charge.error();
   }
-  // Whatever backlog the program requests: requests come in bursts that no program can fetch in
-  // time, waiting requests cost little, and one sender has at most half of the backlog.
+  // The program's backlog is ignored: requests arrive in bursts faster than programs fetch them,
+  // waiting requests cost little, and one sender gets at most half of the backlog.
   const auto listener = service.manager().listen(match_of(id), cm::kBacklogMax, id.serial);
   if (!listener) {
     return listener.error();
@@ -279,7 +279,8 @@ Status reject(User& user, Call& call) {
   return status;
 }
 
-// Sends DREQ, or DREP if the peer was first. An event comes in either case, or has come.
+// Sends DREQ, or DREP if the peer sent DREQ first. The program gets a disconnect event in either
+// case, if it hasn't already.
 Status disconnect(User& user, Call& call) {
   const auto found = find_id(user, call.channel, call.as<rdma_ucm_disconnect>().id);
   if (!found) {

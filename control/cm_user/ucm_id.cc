@@ -23,7 +23,7 @@ bool is_port_space(std::uint16_t number) {
   return false;
 }
 
-// The kind of queue pair follows from the port space, except in the one that has both kinds.
+// The queue pair type follows from the port space, except for the one that allows both.
 std::uint8_t qp_type_of(cm::PortSpace space, std::uint8_t asked) {
   switch (space) {
     case cm::PortSpace::kTcp:
@@ -117,7 +117,7 @@ Status destroy_id(User& user, Call& call) {
   if (!id) {
     return id.error();
   }
-  // librdmacm waits until as many were acknowledged; events not fetched are subtracted.
+  // librdmacm waits until this many events are acknowledged; events not fetched are subtracted.
   call.answer(rdma_ucm_destroy_id_resp{(*id)->events_reported});
   user.destroy(**id);
   return ok();
@@ -154,7 +154,7 @@ Status migrate_id(User& user, Call& call) {
 
 Status get_event(User& user, Call& call) {
   if (call.channel.empty()) {
-    return ok();  // no output: no event waits
+    return ok();  // no output: the channel is empty
   }
   const UserEvent event = call.channel.pop();
   ++event.id->events_reported;
@@ -187,8 +187,8 @@ Status set_option(User& user, Call& call) {
   return set_id_option(**id, body.optname, call);
 }
 
-// The program saw an asynchronous event of its queue pair. Data before the RTU establishes the
-// connection; other events mean nothing to the protocol.
+// The program forwards an asynchronous event of its queue pair. IBV_EVENT_COMM_EST (data before the
+// RTU) establishes the connection; other events are ignored.
 Status notify(User& user, Call& call) {
   const auto body = call.as<rdma_ucm_notify>();
   const auto id = find_id(user, call.channel, body.id);

@@ -55,7 +55,8 @@ void answer_addresses(const Id& id, bool as_gids, Call* call) {
   call->answer(answer);
 }
 
-// A path record of the subnet administration (IBTA vol. 1, 15.2.5.16), as far as RoCE fills it.
+// A path record of the subnet administration (IBTA vol. 1, 15.2.5.16), with the fields that RoCE
+// uses.
 struct PathRecord {
   std::uint8_t service_id[8];
   std::uint8_t dgid[16], sgid[16];
@@ -106,7 +107,7 @@ void fill_first_state(const Id& id, ib_uverbs_qp_attr* to) {
   }
 }
 
-// Attributes of acknowledged transports only: they are invalid for a UC queue pair.
+// Attributes of acknowledged transports; invalid for a UC queue pair.
 constexpr std::uint32_t kAcknowledging = kVerbsMaxDestRdAtomic | kVerbsMinRnrTimer | kVerbsTimeout |
                                          kVerbsRetryCnt | kVerbsRnrRetry | kVerbsMaxRdAtomic;
 

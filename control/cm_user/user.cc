@@ -107,7 +107,7 @@ void User::destroy(Id& id) {
     if (event.fresh == &id) {
       --event.id->requests_waiting;
     } else if (event.fresh != nullptr) {
-      destroy(*event.fresh);  // the program hasn't heard of it
+      destroy(*event.fresh);  // the program hasn't fetched it
     }
   }
   if (id.listener) {

@@ -1,8 +1,8 @@
 #pragma once
 
-// One program's state in the connection manager: event channels (each what Linux has as struct
-// ucma_file), ids, multicast memberships. Part of a session; its end destroys everything, and the
-// peers are told. Control thread only.
+// One program's state in the connection manager: event channels (struct ucma_file in Linux), ids,
+// multicast memberships. Part of a session; when it ends, all ids are destroyed and their peers
+// notified. Control thread only.
 
 #include <cstdint>
 #include <memory>
@@ -43,20 +43,20 @@ class User {
     return channels_.get(handle);
   }
 
-  // ENOMEM: the program has all ids that it may have.
+  // ENOMEM: the program has reached its limit of ids.
   Result<Id*> add_id(EventChannel& channel);
-  // The id of a request to a listening id; nullptr: there is no room.
+  // Adds an id for a request to a listening id; nullptr: limit reached.
   Id* add_requested(Id& listening, const cm::Event& event, const cm::IpHeader& header);
   [[nodiscard]] Id* id(std::uint32_t handle) const { return ids_.find(handle); }
-  // Everything of the id: its events, memberships, port, connection (the peer is told).
+  // Destroys the id with its events, memberships, port and connection (the peer is notified).
   void destroy(Id& id);
 
-  // An event that the program itself put into the id's channel. ENOMEM: too many wait.
+  // Counts an event that the program has written to the id's channel. ENOMEM: too many are queued.
   Status add_written(Id& id);
-  // It has left the channel.
+  // Such an event has left the channel.
   void remove_written(Id& id);
 
-  // Joins the group on the device, which tells the network. REQUIRES: the id has a device.
+  // Joins the group on the device, which reports it to the network. REQUIRES: the id has a device.
   Result<Membership*> add_membership(Id& id, std::uint64_t uid, const Gid& group,
                                      std::uint32_t* handle);
   [[nodiscard]] Membership* membership(std::uint32_t handle) const {
