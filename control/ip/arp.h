@@ -25,14 +25,14 @@ struct Arp {
   Gid target;
 };
 
-// Nothing if it isn't a well-formed ARP request or reply.
+// nullopt if it isn't a well-formed ARP request or reply.
 std::optional<Arp> parse_arp(const EthernetFrame& frame);
 
-// "Who has `target`?" to all, in the name of `sender` and in its VLAN. With sender == target an
+// A broadcast request for `target` from `sender`, in its VLAN. With sender == target an
 // announcement.
 FrameBytes build_arp_request(const EtherAddress& mac, const LinkAddress& sender, const Gid& target);
 
-// The answer to a request for one of our addresses.
+// The reply to a request for one of our addresses.
 FrameBytes build_arp_reply(const EthernetFrame& frame, const Arp& request, const EtherAddress& mac);
 
 }  // namespace uroce::control

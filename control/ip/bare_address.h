@@ -1,8 +1,8 @@
 #pragma once
 
-// Addresses that are given without the length of their network's prefix, as in --ip 10.0.0.1. Ports
-// that loop back find everybody anyway, and of a udp port's subnets the kernel knows. Any other
-// port would find nobody without a router: its subnet has one address.
+// Addresses given without a prefix length, as in --ip 10.0.0.1. A loopback port doesn't need one,
+// and for a udp port the kernel knows the subnet. Any other port could reach no peer without a
+// router, as its subnet would be a single address.
 
 #include <string>
 #include <string_view>
@@ -16,7 +16,8 @@ inline bool is_bare_address(std::string_view text) {
   return text.find('/') == std::string_view::npos;
 }
 
-// What to write instead. REQUIRES: the text is a bare address, perhaps with @VLAN.
+// The text to write instead, for messages. REQUIRES: the text is a bare address, perhaps with
+// @VLAN.
 inline std::string length_wanted(std::string_view text) {
   const std::string address(text.substr(0, text.find('@')));
   const auto parsed = parse_ip(address);

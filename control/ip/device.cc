@@ -24,8 +24,7 @@ constexpr std::uint32_t kGidRoceV2 = 2;
 struct Rate {
   std::uint32_t mbps_max, width, speed;  // codes of ibv_port_attr
 };
-// As Linux maps the speed of an Ethernet link of which it doesn't know the lanes
-// (ib_get_eth_speed).
+// Linux's mapping for an Ethernet link whose lanes are unknown (ib_get_eth_speed).
 constexpr Rate kRates[] = {
     {1'000, 1, 1},    {10'000, 1, 8},   {20'000, 2, 2},   {25'000, 1, 32},       {40'000, 2, 8},
     {50'000, 16, 32}, {100'000, 2, 32}, {200'000, 2, 64}, {0xFFFF'FFFF, 2, 128},
@@ -79,7 +78,7 @@ bool Device::follow_mac() {
   return true;
 }
 
-// As many of them as the daemon may resolve at a time.
+// At most as many as the daemon may have unresolved at a time.
 void Device::ask_again(Time now) {
   announce();
   neighbours_.forget_answers(now);
@@ -242,7 +241,7 @@ bool Device::on_neighbour_message(const EthernetFrame& frame, const NeighbourMes
   return message.link_address && hear({message.source, vlan}, *message.link_address, true, now);
 }
 
-// A reply that `address` is at `mac`. True: it was requested.
+// Learns that `address` is at `mac`. True: this was requested.
 bool Device::hear(const LinkAddress& address, const EtherAddress& mac, bool for_us, Time now) {
   const Gid& gid = address.gid;
   const Gid unspecified_ipv4{{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xFF, 0xFF, 0, 0, 0, 0}};
@@ -254,8 +253,8 @@ bool Device::hear(const LinkAddress& address, const EtherAddress& mac, bool for_
   return neighbours_.learn(address, mac, now, for_us);
 }
 
-// Sent from the first of our addresses that is in the same subnet, or at least (for link-local
-// addresses in a VLAN) of the same family.
+// Sent from our first address in the same subnet, else (for link-local addresses in a VLAN) of the
+// same family.
 void Device::ask(const LinkAddress& address) {
   const Gid& gid = address.gid;
   const IpPrefix* ours = nullptr;

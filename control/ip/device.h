@@ -30,10 +30,10 @@
 namespace uroce::control {
 
 struct Identity {
-  std::uint32_t vendor_id = 0x7572;  // nobody's: programs must not take us for a known card
-  // A ConnectX-2 has it: perftest turns on inline for it, carries path MTU 4096 (half of that with
-  // a ConnectX-3), and asks nothing of libmlx5, which version 25.01 does of every newer one (and
-  // fails where it isn't answered).
+  std::uint32_t vendor_id = 0x7572;  // unassigned: no program takes us for a known card
+  // ConnectX-2: with this part id perftest uses inline sends and path MTU 4096 (2048 for a
+  // ConnectX-3) and makes no libmlx5 calls, as version 25.01 does for every newer card, where it
+  // fails without them.
   std::uint32_t vendor_part_id = 26428;
   std::uint32_t hw_ver = 1;
 };
@@ -50,70 +50,71 @@ class Device {
   [[nodiscard]] const std::string& name() const { return name_; }
   [[nodiscard]] const GidTable& gids() const { return gids_; }
   [[nodiscard]] bool loops_back() const { return loops_back_; }
-  // The kernel finds stations and routes: every address may be reachable.
+  // The kernel resolves addresses and routes: every address may be reachable.
   [[nodiscard]] bool resolves_itself() const { return resolves_itself_; }
   [[nodiscard]] Port& port() const { return port_; }
   [[nodiscard]] const EtherAddress& mac() const { return mac_; }
   [[nodiscard]] std::uint32_t active_mtu_code() const;
-  // The same, as far as the way from an address of ours to a peer carries it.
+  // The same, limited by the known MTU of the path from our address to the peer.
   [[nodiscard]] std::uint32_t path_mtu_code_to(const Gid& source, const Gid& peer) const;
   [[nodiscard]] std::uint32_t active_mtu_bytes() const { return mtu_bytes(active_mtu_code()); }
-  // Of the link, in Mb/s; 10 Gb/s where the port can't tell.
+  // Link speed in Mb/s; 10 Gb/s if the port doesn't know it.
   [[nodiscard]] std::uint32_t speed_mbps() const;
   // The kernel interface that carries one of the addresses; 0: none does.
   void set_netdev_index(std::uint32_t index) { netdev_index_ = index; }
 
   [[nodiscard]] abi::DeviceRecord record() const;
   void fill_port(abi::QueryPortReply* reply) const;
-  // Zeroes where there is no entry.
+  // All zero if there is no entry.
   void fill_gid(std::uint32_t index, abi::QueryGidReply* reply) const;
 
-  // The Ethernet address of a peer. kPending: on_frame or on_time will say that somebody must look
-  // again. Errors name the address. `asker`: whose share of the questions it counts for
-  // (neighbours.h).
+  // Resolves the Ethernet address of a peer. kPending: call again once on_frame or on_time has
+  // returned true. Errors name the address. `asker`: the user whose share of unanswered requests it
+  // counts against (neighbours.h).
   enum class [[nodiscard]] Resolution : std::uint8_t{kDone, kPending};
   Result<Resolution> resolve(const LinkAddress& address, Time now, EtherAddress* mac,
                              Neighbours::Asker asker = Neighbours::kDaemon);
 
-  // A frame that isn't RoCE: answers it, learns from it. True: somebody who waits for an address
-  // must look again.
+  // Handles a frame that isn't RoCE: replies, and learns addresses. True: pending resolve() calls
+  // must be repeated.
   bool on_frame(std::span<const std::byte> frame, Time now);
-  // Peers of paths made by resolve() that are elsewhere on the link now.
+  // Peers of resolved paths whose Ethernet address has changed.
   [[nodiscard]] NeighbourMoves& moves() { return moves_; }
-  // What such a frame says of the way to a peer. Nothing: it isn't about a packet of ours.
+  // The ICMP error in such a frame, if it concerns a packet of ours.
   [[nodiscard]] std::optional<PathError> path_error(std::span<const std::byte> frame) const;
-  // Asks again, gives up. True: somebody who waits for an address must look again.
+  // Repeats requests and gives up those that are due. True: pending resolve() calls must be
+  // repeated.
   bool on_time(Time now);
   [[nodiscard]] Time next_deadline() const {
     return std::min(neighbours_.next_deadline(), moves_.next_deadline());
   }
 
-  // Looks at the port's link. What became of it since the last look; none: nothing.
+  // Checks the port's link and returns its state if that has changed since the last check.
   std::optional<bool> link_change();
-  // At the last look.
+  // At the last check.
   [[nodiscard]] bool link_up() const { return link_up_; }
-  // The port has been attached anew. True: its Ethernet address is another one, and so is GID 0.
+  // The port has been reattached. True: its Ethernet address, and so GID 0, has changed.
   bool follow_mac();
-  // The link is up again, and whoever is on it may be somebody else: our addresses are announced,
-  // and peers that paths lead to are asked for again.
+  // The link is up again, perhaps with other hosts on it: announces our addresses and resolves the
+  // peers of all paths again.
   void ask_again(Time now);
 
-  // Tells the link our addresses, so that caches of an earlier owner are corrected.
+  // Announces our addresses on the link (gratuitous ARP, unsolicited NA), which updates neighbour
+  // caches.
   void announce();
 
-  // At run time; workers and programs must hear of it, and the kernel.
+  // Adds an address at run time; the caller notifies workers, programs and the kernel.
   Result<std::uint32_t> add_address(const IpPrefix& prefix);
   Status remove_address(const Gid& address) { return gids_.remove(address); }
 
-  // Routers for what isn't in a subnet of ours.
+  // Routers for destinations outside our subnets.
   void set_gateways(Gateways gateways) { gateways_ = std::move(gateways); }
   [[nodiscard]] const Gateways& gateways() const { return gateways_; }
-  // Whose Ethernet address packets for `address` go to in its VLAN: its own, or a router's.
-  // Nothing: no way.
+  // The next hop to `address` in its VLAN: the address itself, or a router. nullopt: no route.
   [[nodiscard]] std::optional<LinkAddress> next_hop(const LinkAddress& address) const;
 
-  // Membership in a multicast group, counted; the first and the last of a group are told to the
-  // network (IGMP, MLD), and its queries are answered. EINVAL, ENOMEM.
+  // Reference-counted membership in a multicast group: the first join and the last leave are
+  // reported to the network (IGMP, MLD), and its queries are answered. EINVAL, ENOMEM.
   Status join_group(const Gid& group);
   void leave_group(const Gid& group);
   [[nodiscard]] const MulticastGroups& groups() const { return groups_; }
@@ -132,7 +133,7 @@ class Device {
   EtherAddress mac_;
   bool loops_back_;
   bool resolves_itself_;
-  bool has_link_;  // ARP, neighbour discovery and groups are ours to do
+  bool has_link_;  // we do ARP, neighbour discovery and group reports
   std::uint32_t netdev_index_ = 0;
   Identity identity_;
   GidTable gids_;
@@ -144,7 +145,7 @@ class Device {
   bool link_up_;
 };
 
-// All of the daemon, by index. They never move.
+// The daemon's devices, by index. Elements never move.
 using Devices = std::deque<Device>;
 
 }  // namespace uroce::control

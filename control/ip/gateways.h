@@ -1,7 +1,6 @@
 #pragma once
 
-// Where packets go for addresses that aren't in a subnet of a port: routes through routers of the
-// link (--route).
+// Routes of a port to addresses outside its subnets, through routers on the link (--route).
 
 #include <cstddef>
 #include <functional>
@@ -15,7 +14,7 @@
 namespace uroce::control {
 
 struct GatewayRoute {
-  IpPrefix destination;  // its address is the network's
+  IpPrefix destination;  // the network's address
   Gid gateway;
 };
 // "10.1.0.0/16=10.0.0.254": the network, and the router in a subnet of ours.
@@ -28,8 +27,8 @@ class Gateways {
   Gateways() = default;
   explicit Gateways(std::vector<GatewayRoute> routes) : routes_(std::move(routes)) {}
 
-  // The router for `gid` by the longest prefix, of those that `is_near` says can be reached;
-  // nothing: no route.
+  // The router for `gid` by the longest prefix, among those for which `is_near` is true; nullopt:
+  // no route.
   [[nodiscard]] std::optional<Gid> find(const Gid& gid,
                                         const std::function<bool(const Gid&)>& is_near) const;
   [[nodiscard]] const std::vector<GatewayRoute>& routes() const { return routes_; }

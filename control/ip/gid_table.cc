@@ -105,7 +105,7 @@ GidTable::GidTable(const EtherAddress& mac, std::vector<IpPrefix> addresses, Lin
 
 const Gid* GidTable::find(std::uint32_t index) const {
   const auto has_address = [](const IpPrefix& entry) { return !entry.address.is_zero(); };
-  if (index == 0) {  // without a link-local address the first one there is
+  if (index == 0) {  // without a link-local address: the first address
     const auto first = std::find_if(entries_.begin(), entries_.end(), has_address);
     return first == entries_.end() ? nullptr : &first->address;
   }
@@ -117,7 +117,7 @@ Result<std::uint32_t> GidTable::add(const IpPrefix& prefix) {
   if (owns(prefix.address)) {
     return Error{EEXIST, "the port has the address " + to_string(prefix.address) + " already"};
   }
-  // The first entry is that of the link-local address, even if there is none.
+  // The first entry is reserved for the link-local address, even if there is none.
   auto place = std::find_if(entries_.begin() + 1, entries_.end(),
                             [](const IpPrefix& entry) { return entry.address.is_zero(); });
   if (place == entries_.end()) {

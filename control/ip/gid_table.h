@@ -1,10 +1,10 @@
 #pragma once
 
 // The addresses of a port: its GID table. Index 0 is the link-local address that follows from the
-// Ethernet address. Where the kernel owns the addresses and doesn't know that one, index 0 repeats
+// Ethernet address. Where the kernel owns the addresses and doesn't have that one, index 0 repeats
 // the first address, because programs (UCX) reject a card without a GID there, whichever index they
-// use in the end. The IP addresses that the user gave follow from index 1 on and keep their places;
-// one that is removed leaves its place empty for the next. All are of type RoCE v2.
+// use later. The configured IP addresses follow from index 1 and keep their indices; a removed one
+// leaves its index empty for the next. All are of type RoCE v2.
 
 #include <cstdint>
 #include <optional>
@@ -20,13 +20,13 @@ namespace uroce::control {
 struct IpPrefix {
   Gid address;
   std::uint32_t length = 128;  // bits of the 128; an IPv4 /24 is 120
-  std::uint16_t vlan = 0;      // in which the port has it; 0: untagged
+  std::uint16_t vlan = 0;      // 0: untagged
 
   [[nodiscard]] bool contains(const Gid& gid) const;
 };
 
-// "10.0.0.1/24" or "2001:db8::1/64"; without a length: the whole address. "10.0.0.1/24@5" is in
-// VLAN 5. EINVAL with a sentence.
+// "10.0.0.1/24" or "2001:db8::1/64"; without a length: the full address length. "10.0.0.1/24@5" is
+// in VLAN 5. EINVAL with a sentence.
 Result<IpPrefix> parse_prefix(std::string_view text);
 std::string to_string(const IpPrefix& prefix);
 // The same for a network, whose address may be zero; it has no VLAN.
@@ -47,24 +47,24 @@ class GidTable {
   GidTable(const EtherAddress& mac, std::vector<IpPrefix> addresses,
            LinkLocal link_local = LinkLocal::kFromMac);
 
-  // The GID that programs have at this index. nullptr: none.
+  // The GID that programs see at this index. nullptr: none.
   [[nodiscard]] const Gid* find(std::uint32_t index) const;
-  // The index that it got. EEXIST, ENOSPC.
+  // Returns its index. EEXIST, ENOSPC.
   Result<std::uint32_t> add(const IpPrefix& prefix);
   // ENOENT; EPERM for index 0.
   Status remove(const Gid& address);
-  // The link-local address follows the Ethernet address, where there is one.
+  // Updates the link-local address, if there is one, from the Ethernet address.
   void follow_mac(const EtherAddress& mac);
   [[nodiscard]] bool owns(const Gid& gid) const { return entry_of(gid) != nullptr; }
-  // In this VLAN, too.
+  // Compares address and VLAN.
   [[nodiscard]] bool owns(const LinkAddress& address) const;
   // nullptr: the address isn't one of ours.
   [[nodiscard]] const IpPrefix* entry_of(const Gid& gid) const;
   // The VLAN of an address of ours; 0 for any other.
   [[nodiscard]] std::uint16_t vlan_of(const Gid& gid) const;
-  // Is it reachable without a router, from any of our subnets in its VLAN?
+  // Whether it is in one of our subnets of its VLAN, so that no router is needed.
   [[nodiscard]] bool on_link(const LinkAddress& address) const;
-  // By index, each address once; an empty place has a zero address.
+  // By index, each address once; an empty entry has a zero address.
   [[nodiscard]] const std::vector<IpPrefix>& entries() const { return entries_; }
   [[nodiscard]] std::vector<LinkAddress> addresses() const;
 

@@ -78,7 +78,7 @@ Gid read_ipv4_address(ByteReader& reader) {
   return gid;
 }
 
-// The group that a query names; nothing for "all".
+// The group that a query names; nullopt for a general query.
 std::optional<Gid> asked_for(const Gid& group) {
   return is_multicast(group) ? std::optional(group) : std::nullopt;
 }

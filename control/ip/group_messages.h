@@ -1,8 +1,8 @@
 #pragma once
 
-// What a host says about multicast groups so that switches and routers bring their packets here:
-// IGMPv2 (RFC 2236) for IPv4, MLDv1 (RFC 2710) for IPv6, as frames in and frames out. The older
-// versions, because routers and switches of the newer ones still understand them.
+// A host's multicast group reports, which make switches and routers forward a group's packets here:
+// IGMPv2 (RFC 2236) for IPv4, MLDv1 (RFC 2710) for IPv6, as frames in and frames out. Routers and
+// switches with newer versions still accept these.
 
 #include <optional>
 
@@ -12,15 +12,15 @@ namespace uroce::control {
 
 struct GroupQuery {
   bool ipv4 = true;
-  std::optional<Gid> group;  // nothing: all groups
+  std::optional<Gid> group;  // nullopt: all groups
 };
-// Nothing if it isn't a well-formed query of IGMP or MLD.
+// nullopt if it isn't a well-formed query of IGMP or MLD.
 std::optional<GroupQuery> parse_group_query(const EthernetFrame& frame);
 
-// "I am in `group`." `source` is one of our addresses of the group's family, in whose VLAN it is
-// said; link-local for MLD (RFC 2710, 3.5).
+// A membership report. `source` is one of our addresses of the group's family and determines the
+// VLAN; link-local for MLD (RFC 2710, 3.5).
 FrameBytes build_group_report(const EtherAddress& mac, const LinkAddress& source, const Gid& group);
-// "I leave `group`."
+// IGMP Leave Group or MLD Done.
 FrameBytes build_group_leave(const EtherAddress& mac, const LinkAddress& source, const Gid& group);
 
 }  // namespace uroce::control

@@ -1,7 +1,7 @@
 #pragma once
 
-// What the small host protocols (ARP, neighbour discovery, echo) share: Ethernet frames with or
-// without a VLAN tag, and IPv6 with ICMPv6 in it.
+// Parsing and building shared by ARP, neighbour discovery and echo: Ethernet frames with or without
+// a VLAN tag, and ICMPv6 over IPv6.
 
 #include <cstddef>
 #include <cstdint>
@@ -53,7 +53,7 @@ void write_ipv6(ByteWriter* writer, const Gid& source, const Gid& destination,
 inline constexpr std::uint8_t kProtocolIcmp = 1;
 inline constexpr std::uint8_t kProtocolIcmpV6 = 58;
 
-// An ICMPv6 message whose checksum is right; nothing else.
+// The ICMPv6 message in the frame; nullopt unless its checksum is right.
 std::optional<Ipv6Packet> parse_icmpv6(const EthernetFrame& frame);
 // Fills in the checksum of the ICMPv6 message that starts at `offset` and ends the frame.
 void finish_icmpv6(ByteWriter* writer, std::size_t offset, const Gid& source,

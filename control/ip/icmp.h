@@ -1,6 +1,6 @@
 #pragma once
 
-// Echo (RFC 792, RFC 4443, 4): a ping of one of our addresses is answered with the same bytes.
+// Replies to ICMP echo requests (ping) for our addresses (RFC 792; RFC 4443, 4).
 
 #include <functional>
 #include <optional>
@@ -9,10 +9,10 @@
 
 namespace uroce::control {
 
-using Owns = std::function<bool(const Gid&)>;  // is it one of our addresses?
+using Owns = std::function<bool(const Gid&)>;  // whether it is one of our addresses
 
-// The reply to an echo request (IPv4 or IPv6) for one of our addresses, sent from `mac`. Nothing
-// for any other frame, for fragments, and for what has a wrong checksum.
+// The reply to an echo request (IPv4 or IPv6) for one of our addresses, sent from `mac`. nullopt
+// for any other frame, for fragments, and for a wrong checksum.
 std::optional<FrameBytes> answer_echo(const EthernetFrame& frame, const EtherAddress& mac,
                                       const Owns& owns);
 

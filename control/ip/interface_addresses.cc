@@ -24,7 +24,7 @@ struct AddressListing {
   ifaddrmsg address{};
 };
 
-// From one RTM_NEWADDR. False: can't be used yet, or isn't an address of an interface.
+// Reads one RTM_NEWADDR. False: tentative, or not an interface's address.
 bool read_address(const nlmsghdr& message, IpPrefix* found) {
   const auto* about = static_cast<const ifaddrmsg*>(NLMSG_DATA(&message));
   std::uint32_t flags = about->ifa_flags;
@@ -50,7 +50,7 @@ bool read_address(const nlmsghdr& message, IpPrefix* found) {
   return has_address && (flags & (IFA_F_TENTATIVE | IFA_F_DADFAILED)) == 0;
 }
 
-// False: the listing is complete.
+// Reads one datagram of the dump. False: the dump is complete.
 bool read_reply(const std::byte* bytes, std::size_t size, std::uint32_t interface,
                 std::vector<IpPrefix>* all) {
   auto left = static_cast<std::uint32_t>(size);

@@ -1,7 +1,6 @@
 #pragma once
 
-// The addresses of an interface of this machine, asked of the kernel by rtnetlink, which needs no
-// right.
+// Lists the addresses of a kernel interface by rtnetlink, which needs no privilege.
 
 #include <string>
 #include <vector>
@@ -11,8 +10,8 @@
 
 namespace uroce::control {
 
-// IPv4 first, then IPv6, link-local ones last; kGidsMax - 1 at most. Without those that can't be
-// used yet (duplicate address detection). ENODEV, EADDRNOTAVAIL: it has none.
+// IPv4 first, then IPv6, link-local ones last; kGidsMax - 1 at most. Tentative addresses (duplicate
+// address detection) are left out. ENODEV; EADDRNOTAVAIL: it has none.
 Result<std::vector<IpPrefix>> interface_addresses(const std::string& name);
 
 }  // namespace uroce::control

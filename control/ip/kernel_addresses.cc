@@ -39,7 +39,7 @@ Status KernelAddresses::add(const Device& device, const Gid& address) {
 void KernelAddresses::remove(const Device& device, const Gid& address) {
   held_.erase(address);
   if (const auto carrier = interfaces_.find(device.index()); carrier != interfaces_.end()) {
-    // Somebody else may have removed it; the card doesn't have it any more either way.
+    // Fails if it was removed by others already; the card has dropped it in either case.
     [[maybe_unused]] const Status status = carrier->second->remove(address);
   }
 }

@@ -1,8 +1,8 @@
 #pragma once
 
-// The kernel's side of our devices' addresses: an interface of ours carries them if the user asked
-// for one, so that programs' sockets have them too (kernel_interface.h); and the kernel is kept
-// from answering RoCE packets (kernel_network.h). Control thread only.
+// The kernel's side of our devices' addresses: a tap interface carries them if the user configured
+// one, so that programs find them with getifaddrs (kernel_interface.h); and the kernel is kept from
+// answering RoCE packets (kernel_network.h). Control thread only.
 
 #include <cstdint>
 #include <map>
@@ -19,17 +19,16 @@ class KernelAddresses {
  public:
   // The interface of the device with this index. It has the device's addresses already.
   void set_interface(std::uint32_t device, std::unique_ptr<KernelInterface> interface);
-  // Keeps the kernel silent about an address, where the device has frames of the network that the
-  // kernel sees, too. An error if somebody else takes its packets on an interface that both have.
+  // Keeps the kernel from answering for an address, where it sees the same frames as the device. An
+  // error if another process has bound the RoCE port of that address on a shared interface.
   Status hold(const Device& device, const Gid& address);
 
-  // An address that comes while the daemon runs. An error of the interface; nothing has changed
-  // then.
+  // Adds an address at run time. On an error of the interface nothing has changed.
   Status add(const Device& device, const Gid& address);
   void remove(const Device& device, const Gid& address);
 
  private:
-  std::map<std::uint32_t, std::unique_ptr<KernelInterface>> interfaces_;  // of devices by index
+  std::map<std::uint32_t, std::unique_ptr<KernelInterface>> interfaces_;  // by device index
   std::map<Gid, UniqueFd> held_;
 };
 

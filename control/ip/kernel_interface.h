@@ -1,8 +1,8 @@
 #pragma once
 
-// A tap interface of the kernel that carries the addresses of a port, for programs that look for an
-// address with getifaddrs before they believe in it (libfabric). Nothing is sent or received
-// through it: RoCE stays the port's. It ends with the daemon.
+// A tap interface that carries the addresses of a port, for programs that only accept addresses
+// found with getifaddrs (libfabric). It transmits and receives nothing: RoCE packets use the port.
+// It ends with the daemon.
 
 #include <cstdint>
 #include <memory>
@@ -16,12 +16,13 @@ namespace uroce::control {
 
 class KernelInterface {
  public:
-  // Makes it and sets it up. EPERM without CAP_NET_ADMIN, EBUSY if there is one of this name;
-  // sentences say so.
+  // Creates the interface and brings it up. EPERM without CAP_NET_ADMIN; EBUSY if the name is
+  // taken; both with a sentence.
   static Result<std::unique_ptr<KernelInterface>> create(const std::string& name,
                                                          std::uint32_t mtu);
 
-  // As a single address, without a route to its subnet: other hosts aren't to be found here.
+  // Added as a host address (/32, /128), without a route to its subnet: no other host is reachable
+  // here.
   Status add(const Gid& address);
   Status remove(const Gid& address);
 

@@ -1,7 +1,7 @@
 #pragma once
 
-// What the kernel's own network has to do with a port: the interface that carries the port's
-// address, and keeping the kernel from answering RoCE packets itself.
+// Finds the kernel interface that carries a port's address, and keeps the kernel from answering
+// RoCE packets itself.
 
 #include <cstdint>
 #include <vector>
@@ -15,10 +15,10 @@ namespace uroce::control {
 // The index of the kernel interface that has this address; 0: none has.
 std::uint32_t interface_with(const Gid& address);
 
-// Where the kernel owns the address, it answers UDP 4791 with "port unreachable", which peers would
-// take to heart. A bound socket that nobody reads keeps it silent. Invalid where the kernel doesn't
-// own the address (nothing to do); an error where somebody else holds it, who takes this address's
-// packets, too, if they come to the kernel.
+// If the kernel owns the address, it answers UDP 4791 with "port unreachable", and peers would give
+// up. A bound socket that is never read prevents that. An invalid descriptor if the kernel doesn't
+// own the address (nothing to do); an error if another process has bound the port, since it would
+// get this address's packets.
 Result<UniqueFd> hold_roce_port(const Gid& address);
 
 }  // namespace uroce::control

@@ -12,7 +12,7 @@
 namespace uroce::control {
 namespace {
 
-constexpr int kNewsMax = 256;  // messages at a time; the rest keeps the descriptor readable
+constexpr int kNewsMax = 256;  // messages per call; the rest keeps the descriptor readable
 
 }  // namespace
 
@@ -28,11 +28,11 @@ Result<KernelWatch> KernelWatch::open(Of what) {
   return KernelWatch(std::move(socket));
 }
 
-// Their contents aren't used: the woken side checks everything again.
+// Discards the messages: the caller checks everything again.
 void KernelWatch::drain() {
   std::array<std::byte, 4096> news;
   for (int i = 0; i < kNewsMax; ++i) {
-    // A full socket (ENOBUFS) is news, too.
+    // A full socket (ENOBUFS) means changes, too.
     if (::recv(socket_.get(), news.data(), news.size(), 0) < 0 && errno != ENOBUFS) {
       return;
     }

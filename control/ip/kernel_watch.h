@@ -1,7 +1,7 @@
 #pragma once
 
-// A descriptor that says when addresses or links of this machine's interfaces may have changed
-// (rtnetlink, which needs no right).
+// A descriptor that is readable when addresses or links of kernel interfaces may have changed
+// (rtnetlink; needs no privilege).
 
 #include <cstdint>
 
@@ -14,7 +14,7 @@ class KernelWatch {
  public:
   enum class Of : std::uint8_t { kAddresses, kLinks };
 
-  // Of all interfaces.
+  // Watches all interfaces.
   static Result<KernelWatch> open(Of what);
 
   // Readable: something has changed.

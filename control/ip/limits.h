@@ -1,6 +1,6 @@
 #pragma once
 
-// The bounds of a port as an IP host, and what it tells programs of itself.
+// Limits of a port as an IP host.
 
 #include <cstdint>
 

@@ -1,7 +1,6 @@
 #pragma once
 
-// The multicast groups that programs have joined on a port, each as often as it was joined. Control
-// thread only.
+// The multicast groups that programs have joined on a port, reference-counted. Control thread only.
 
 #include <cstddef>
 #include <cstdint>
@@ -17,11 +16,11 @@ class MulticastGroups {
  public:
   static constexpr std::size_t kGroupsMax = 1'024;
 
-  // True if it is the first of its group, so that the network must hear of it. EINVAL, ENOMEM.
+  // True for the first join of the group, which the caller reports to the network. EINVAL, ENOMEM.
   Result<bool> join(const Gid& group);
-  // True if it was the last.
+  // True if this was the group's last member.
   bool leave(const Gid& group);
-  // Those that a query asks for.
+  // The joined groups that a query is about.
   [[nodiscard]] std::vector<Gid> asked_for(const GroupQuery& query) const;
   [[nodiscard]] const std::map<Gid, std::uint32_t>& all() const { return groups_; }
 

@@ -18,7 +18,7 @@ void NeighbourMoves::heard(const LinkAddress& address, const EtherAddress& mac) 
   const auto given = given_.find(address);
   const bool in_use = given != given_.end();
   if (in_use ? given->second == mac : given_.size() < kGivenMax) {
-    waiting_.erase(address);  // its paths lead there already, or it has none
+    waiting_.erase(address);  // its paths use this address already, or it has none
   } else if (waiting_.size() < kWaitingMax || waiting_.contains(address)) {
     waiting_[address] = mac;
   }

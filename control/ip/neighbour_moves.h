@@ -1,7 +1,6 @@
 #pragma once
 
-// Tracks the Ethernet addresses of the peers of paths, and which peers have moved since the paths
-// were made.
+// Tracks the Ethernet addresses that paths use, and which peers have changed theirs since.
 //
 // Following a move means checking every path, and anybody on the link can announce moves at any
 // rate. So the first move is followed at once; later ones are collected and followed together, with
@@ -24,17 +23,17 @@ struct Neighbour {
 
 class NeighbourMoves {
  public:
-  static constexpr std::size_t kGivenMax = 65'536;   // beyond it whatever a peer says is followed
-  static constexpr std::size_t kWaitingMax = 4'096;  // beyond it a peer has to say it again
+  static constexpr std::size_t kGivenMax = 65'536;   // beyond it every announcement is followed
+  static constexpr std::size_t kWaitingMax = 4'096;  // further ones are lost until repeated
   static constexpr Duration kIntervalMin = 100 * kNanosecondsPerMillisecond;
-  static constexpr Duration kRestFactor = 9;  // times as long as following took
+  static constexpr Duration kRestFactor = 9;  // pause after an update, in its durations
 
   // A path to `address` was made with this Ethernet address.
   void gave(const LinkAddress& address, const EtherAddress& mac);
   // `address` announced that it is at `mac`.
   void heard(const LinkAddress& address, const EtherAddress& mac);
 
-  // Where the peers of paths are, by the paths.
+  // The Ethernet addresses that existing paths use.
   [[nodiscard]] const std::map<LinkAddress, EtherAddress>& given() const { return given_; }
 
   // The moves to be followed now: empty before next_deadline().

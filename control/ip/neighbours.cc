@@ -9,7 +9,7 @@ Neighbours::Answer Neighbours::resolve(const LinkAddress& address, Time now, Eth
   auto found = entries_.find(address);
   const bool is_old = found != entries_.end() && found->second.deadline <= now;
   if (is_old && found->second.state == State::kKnown) {
-    // It has answered before, so it takes no room of anybody's share, nor another's place.
+    // It has answered before, so it neither counts against a share nor evicts another entry.
     if (unanswered_ == kUnansweredMax) {
       return Answer::kFull;
     }
@@ -100,7 +100,7 @@ void Neighbours::forget_answers(Time now) {
 Time Neighbours::next_deadline() const {
   Time earliest = kNever;
   for (const auto& [address, entry] : entries_) {
-    // An entry that is too old stays until it is requested.
+    // An expired entry stays until it is requested.
     earliest = entry.state == State::kKnown ? earliest : std::min(earliest, entry.deadline);
   }
   return earliest;
@@ -113,14 +113,14 @@ bool Neighbours::may_ask(Asker asker) const {
   return own < (kUnansweredMax - others + 1) / 2;  // never, if all allowed requests are outstanding
 }
 
-// REQUIRES: the address isn't in the cache, which has room for it, or was known.
+// REQUIRES: the address is a known entry, or isn't in the cache, which has room for it.
 void Neighbours::ask(const LinkAddress& address, Time now, Asker asker) {
   entries_[address] = Entry{.deadline = now, .asker = asker};
   ++unanswered_;
   ++unanswered_of_[asker];
 }
 
-// One of a user's requested addresses is known now, or forgotten.
+// An address requested by the user has been resolved or dropped.
 void Neighbours::on_answer(Asker asker) {
   --unanswered_;
   const auto found = unanswered_of_.find(asker);

@@ -7,11 +7,11 @@
 // is answered within a bounded time (kAttemptsMax * kAttemptInterval). Used by the control thread
 // only.
 //
-// Any user of the machine can ask for addresses that don't exist. So at most half of the cache is
+// Any user of the machine can request addresses that don't exist. So at most half of the cache is
 // for unanswered addresses, and beyond that a new request evicts nothing: peers that answer stay
-// known. Of that half, an asker gets at most half of what the others leave, as with all shared
-// resources (shares/), except for peers that have answered before: they are asked again from time
-// to time.
+// known. Of that half, each asker gets at most half of what the others leave, as with all shared
+// resources (shares/). Peers that have answered before, and are re-resolved from time to time,
+// don't count.
 
 #include <cstddef>
 #include <cstdint>
@@ -30,35 +30,34 @@ class Neighbours {
   static constexpr Duration kKnownFor = 60 * kNanosecondsPerSecond;
   static constexpr Duration kUnreachableFor = 1 * kNanosecondsPerSecond;
   static constexpr std::size_t kEntriesMax = 4096;
-  // Addresses that are being asked for, or that nobody has answered for.
+  // Addresses that are pending or unreachable.
   static constexpr std::size_t kUnansweredMax = kEntriesMax / 2;
 
-  // Who asks, by whatever number tells users apart. The daemon itself, which answers peers and
-  // follows paths, has a share like anybody else: peers can be invented, too.
+  // Identifies the user that asks. The daemon itself, which answers peers and updates paths, has a
+  // share like any user, since peers can be faked, too.
   using Asker = std::uint64_t;
   static constexpr Asker kDaemon = 0;
 
   enum class [[nodiscard]] Answer : std::uint8_t{
       kKnown,
-      kPending,      // asked for; ask again when something was learned or given up
-      kUnreachable,  // nobody answered
-      kFull,         // the asker has its share of questions
+      kPending,      // requested; call resolve() again after learn() or due() reported a change
+      kUnreachable,  // no reply
+      kFull,         // the asker's share of unanswered requests is used up
   };
 
-  // The Ethernet address of `address`; starts asking if it isn't known.
+  // Looks up the Ethernet address of `address`; starts requesting it if it isn't known.
   Answer resolve(const LinkAddress& address, Time now, EtherAddress* mac, Asker asker = kDaemon);
 
   // `address` has been seen to be at `mac`. An address that isn't in the cache is added only if
   // `addressed_to_us` (RFC 826: the packet asks for one of our own). True if this answers a pending
-  // question.
+  // request.
   bool learn(const LinkAddress& address, const EtherAddress& mac, Time now, bool addressed_to_us);
 
-  // What has to be asked now. Gives up and forgets what is due; `*settled` is set when somebody who
-  // waits must look again.
+  // The addresses to request now. Gives up and removes entries that are due; sets `*settled` if
+  // pending resolve() calls must be repeated.
   std::vector<LinkAddress> due(Time now, bool* settled);
 
-  // Whoever is on the link may be somebody else: answers hold no more, and what somebody waits for
-  // is asked for anew.
+  // The hosts on the link may have changed: drops all answers and restarts pending requests.
   void forget_answers(Time now);
 
   // When due() has something to do.
@@ -71,7 +70,7 @@ class Neighbours {
     EtherAddress mac{};
     std::uint32_t attempts = 0;
     Time deadline = 0;      // next attempt, or when it is forgotten
-    Asker asker = kDaemon;  // who was the first to ask
+    Asker asker = kDaemon;  // the first to request it
   };
   using Entries = std::map<LinkAddress, Entry>;
 

@@ -100,7 +100,7 @@ std::optional<PathError::Kind> ipv6_kind(std::uint8_t type, std::uint8_t code) {
   }
 }
 
-// The payload of the quoted packet, behind its UDP header. Nothing: it isn't RoCEv2.
+// The UDP payload of the quoted packet; nullopt: it isn't RoCEv2.
 std::optional<std::span<const std::byte>> roce_payload(std::uint8_t protocol,
                                                        std::span<const std::byte> udp) {
   ByteReader reader(udp);

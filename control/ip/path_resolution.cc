@@ -11,7 +11,7 @@ constexpr std::uint8_t kHopLimitDefault = 64;
 constexpr std::uint32_t kFlowLabelMax = 0xF'FFFF;
 constexpr std::uint32_t kPriorityMask = 7;
 
-// The tag of a VLAN, 0 without one. On Ethernet a service level is the priority in the tag, which
+// The VLAN tag, 0 without a VLAN. On Ethernet a service level is the tag's priority (PCP), which
 // has three of verbs' four bits; cards ignore the fourth.
 std::uint16_t tag_of(std::uint16_t vlan, std::uint8_t service_level) {
   const std::uint32_t priority = service_level & kPriorityMask;
@@ -82,7 +82,7 @@ Result<std::optional<Path>> make_path(Device& device, const abi::AddressRecord& 
   path.hop_limit = hop_limit_of(address, path.destination_gid);
   path.udp_source_port = udp_source_port(path.flow_label, qpn, remote_qpn);
   const IpPrefix* own = device.gids().entry_of(path.destination_gid);
-  // Messages to ourselves must be found there, whatever their source.
+  // Messages to our own address use its VLAN, whatever their source.
   const std::uint16_t vlan = own != nullptr ? own->vlan : device.gids().vlan_of(path.source_gid);
   path.vlan = tag_of(vlan, address.sl);
   const auto resolution =
