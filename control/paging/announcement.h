@@ -1,7 +1,6 @@
 #pragma once
 
-// What a program says on its invalidation channel (abi/paging_records.h), taken apart; nothing of
-// it is trusted.
+// Parses a record of a program's invalidation channel (abi/paging_records.h), which is untrusted.
 
 #include <algorithm>
 #include <cstdint>
@@ -17,13 +16,13 @@ namespace uroce::control {
 
 struct Announcement {
   std::uint32_t sequence = 0;
-  bool over = false;  // an invalidation that was announced before
-  // Else what is about to change: whole pages, none beyond the addresses of a program.
+  bool over = false;  // the end of an invalidation that was announced before
+  // Otherwise the range about to change: whole pages within a program's address space.
   std::uint64_t first = 0, end = 0;
-  bool forget = false;  // something else will lie there
+  bool forget = false;  // the range will be mapped anew
 };
 
-// None for nonsense.
+// nullopt for an invalid record.
 [[nodiscard]] inline std::optional<Announcement> read_announcement(const Record& record) {
   abi::PagingHeader header;
   if (record.bytes.size() < sizeof(header)) {

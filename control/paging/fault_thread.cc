@@ -58,7 +58,7 @@ void FaultThread::open(const std::shared_ptr<Mirror>& mirror, UniqueFd socket, c
         mirror, std::make_shared<ForeignSocket>(std::move(socket), mirror->user(), helpers_), peer,
         next_tag_++);
   }
-  // Its program may disconnect before anything is asked.
+  // Its program may disconnect before the first request.
   tasks_.put([this, mirror] { channel_of(mirror.get()); });
 }
 
@@ -95,7 +95,7 @@ void FaultThread::serve() {
     } else {
       wait();
     }
-    // After the answers that have arrived.
+    // Answers that have arrived come first.
     if (const Time now = clock(); pager_.deadline() <= now) {
       pager_.expire(now);
     }
@@ -105,7 +105,7 @@ void FaultThread::serve() {
 
 void FaultThread::wait() {
   queue_.fall_asleep();
-  // From here on, whoever raises a fault wakes this thread. Now the last check.
+  // From here on, raising a fault wakes this thread. Last check before it sleeps.
   int timeout = queue_.empty() ? -1 : 0;
   if (const Time deadline = pager_.deadline(); timeout != 0 && deadline != kNever) {
     const Time now = clock();
@@ -179,7 +179,7 @@ bool FaultThread::on_heard(ShareChannel& channel, ShareChannel::AnswerStatus hea
       channel.warn_when_full();
       return true;
     case ShareChannel::AnswerStatus::kFetched:
-      // Further records wait in the socket, like the faults that they would answer.
+      // Further records, and the faults that they answer, wait in the socket.
       poll_.remove(channel.descriptor());
       return false;
     case ShareChannel::AnswerStatus::kBroken:
@@ -210,7 +210,7 @@ ShareChannel* FaultThread::channel_of(Mirror* mirror) {
       if (poll_.add(channel.descriptor(), opened)) {
         channels_.emplace(opened, std::move(channel));
       } else {
-        opened->close();  // it couldn't be watched, so all faults of the session fail
+        opened->close();  // epoll can't watch it, so all faults of the session fail
       }
     }
     opened_.clear();
@@ -219,8 +219,8 @@ ShareChannel* FaultThread::channel_of(Mirror* mirror) {
   return at == channels_.end() ? nullptr : &at->second;
 }
 
-// Has memory released when more is resident than allowed. Faults are served meanwhile: a limit is
-// kept on average, not at every moment.
+// Requests reclaim when more is resident than allowed. Faults are served meanwhile, so a limit
+// holds on average, not at every moment.
 void FaultThread::keep_limits() {
   if (limits_.daemon == 0 && limits_.session == 0) {
     return;

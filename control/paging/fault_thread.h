@@ -1,8 +1,8 @@
 #pragma once
 
-// The fault thread: takes page faults and has the Pager resolve them, at high priority; talks with
-// the programs on the share channels. It never waits for a worker, and so leaves what must to the
-// invalidation thread.
+// The fault thread: takes page faults from the queue and resolves them with the Pager, at high
+// priority; exchanges records with programs on the share channels. It never waits for a worker; the
+// invalidation thread does that.
 
 #include <cstdint>
 #include <map>
@@ -33,13 +33,13 @@ class FaultThread final : public FaultWaiters, private PagingPeer {
   FaultThread(const FaultThread&) = delete;
   FaultThread& operator=(const FaultThread&) = delete;
 
-  // The machine had the descriptors that it needs. REQUIRES for start()
+  // Whether its descriptors could be created. start() REQUIRES it.
   [[nodiscard]] bool usable() const { return usable_; }
   Status start();
   void stop();
   [[nodiscard]] const Heartbeat& heartbeat() const { return heartbeat_; }
 
-  // The control thread. `socket`: the daemon's end of the program's share channel.
+  // Called by the control thread. `socket`: the daemon's end of the program's share channel.
   void open(const std::shared_ptr<Mirror>& mirror, UniqueFd socket, const Peer& peer);
   void close(const std::shared_ptr<Mirror>& mirror);
   void prefetch(Prefetch wanted);
@@ -58,7 +58,7 @@ class FaultThread final : public FaultWaiters, private PagingPeer {
   void drop(Mirror* mirror);
   void keep_limits();
 
-  // What the pager needs.
+  // Functions that the Pager calls.
   bool ask(Mirror& mirror, std::uint64_t first, std::uint64_t end, bool write,
            std::uint32_t sequence) override;
   void forget(const std::shared_ptr<Mirror>& mirror, std::uint64_t first,
@@ -73,13 +73,13 @@ class FaultThread final : public FaultWaiters, private PagingPeer {
   Pager pager_;
   Priority priority_;
   PollSet poll_;
-  bool usable_ = false;  // it can hear what it is told
+  bool usable_ = false;  // poll_ watches its queues
   TaskQueue tasks_;
   std::shared_ptr<HelperPool> helpers_;
-  std::shared_ptr<Inbox> inbox_ = std::make_shared<Inbox>();  // the helpers' too
+  std::shared_ptr<Inbox> inbox_ = std::make_shared<Inbox>();  // shared with helpers
   std::mutex opened_mutex_;
   std::uint64_t next_tag_ = 0;
-  std::vector<ShareChannel> opened_;  // by the control thread; not in channels_ yet
+  std::vector<ShareChannel> opened_;  // opened by the control thread, not in channels_ yet
   std::map<Mirror*, ShareChannel> channels_;
   bool stopping_ = false;  // set by a task
   std::thread thread_;

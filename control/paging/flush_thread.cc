@@ -34,7 +34,7 @@ void FlushThread::serve() {
       continue;
     }
     queue_.fall_asleep();
-    // From here on, whoever raises a flush wakes this thread. Now the last check.
+    // From here on, raising a flush wakes this thread. Last check before it sleeps.
     heartbeat_.rest();
     ::poll(&wanted, 1, queue_.empty() ? -1 : 0);
     queue_.wake_up();

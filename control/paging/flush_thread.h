@@ -1,7 +1,8 @@
 #pragma once
 
-// The flush thread: has written to disk what FLUSHes ask for, one after the other, and hands them
-// back to their workers. It alone waits for disks: neither faults nor invalidations do.
+// The flush thread: writes to disk what RDMA FLUSH requests ask for, one after the other, and
+// returns them to their workers. Only this thread waits for disks; faults and invalidations never
+// do.
 
 #include <atomic>
 #include <thread>
@@ -19,7 +20,7 @@ class FlushThread {
   FlushThread& operator=(const FlushThread&) = delete;
 
   Status start();
-  // Returns when the flush in hand is over; those that wait stay in the queue.
+  // Returns when the current flush is done; others stay in the queue.
   void stop();
   [[nodiscard]] const Heartbeat& heartbeat() const { return heartbeat_; }
 

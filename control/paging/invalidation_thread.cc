@@ -59,9 +59,9 @@ void InvalidationThread::open(const std::shared_ptr<Mirror>& mirror,
   });
 }
 
-// Resident memory is invalidated in slices, even if this is the mirror's last owner: unmapping all
-// of a large one at once takes long, and would block the thread for everybody else. The program,
-// which may live on, doesn't wait for it: no region is left by which anybody accesses its memory.
+// Resident memory is invalidated in slices, even if this is the mirror's last owner: unmapping a
+// large one at once takes long and would delay all other programs. The program, which may still
+// run, doesn't wait for it: no region is left that gives access to its memory.
 void InvalidationThread::close(const std::shared_ptr<Mirror>& mirror) {
   tasks_->put([this, mirror] {
     if (const auto at = channels_.find(mirror.get()); at != channels_.end()) {
@@ -160,7 +160,7 @@ void InvalidationThread::begin(Channel& channel, std::uint32_t block, std::uint6
   channel.under_way = channel.mirror->begin_invalidation(block, first, end, forget);
 }
 
-// Nothing of the program's memory is in use any more.
+// None of the program's memory is in use any more.
 void InvalidationThread::close_memory(Channel& channel) {
   poll_.remove(channel.socket->get());
   channel.mirror->close();
@@ -201,7 +201,7 @@ bool InvalidationThread::on_record(Channel& channel, const Record& record) {
 // The last slice is done. False: a worker hangs.
 bool InvalidationThread::finish(Channel& channel) {
   if (std::exchange(channel.under_way, std::nullopt)->in_vain) {
-    return false;  // the program mustn't assume that its memory is no longer in use
+    return false;  // the program mustn't assume that its memory is unused
   }
   channel.open.push_back(block_of(channel.sequence));
   // Workers hold none of it any more, but the program's helper may still be accessing it; for how

@@ -1,11 +1,12 @@
 #pragma once
 
-// The invalidation thread: programs tell it what they take away, and it gives memory back when a
-// limit is passed or the machine runs short (reclaim.cc). All of that means waiting until no
-// worker holds the pages any more, which the fault thread mustn't.
+// The invalidation thread: handles the invalidations that programs announce, and releases memory
+// when a limit is exceeded or the machine runs short (reclaim.cc). Both wait until no worker holds
+// the pages, which the fault thread mustn't do.
 //
-// A program may have a million chunks, and take all of them away again and again: a turn of a
-// program's is one record, or one slice of what that asks for, and users have turns in a circle.
+// A program may have a million chunks and invalidate all of them again and again. So programs take
+// turns round-robin by user, and a turn is one record, or one slice of the invalidation that it
+// requests.
 
 #include <atomic>
 #include <cstdint>
@@ -34,16 +35,16 @@ class InvalidationThread final : public PageRemover {
   InvalidationThread(const InvalidationThread&) = delete;
   InvalidationThread& operator=(const InvalidationThread&) = delete;
 
-  // The machine had the descriptors that it needs. REQUIRES for start()
+  // Whether its descriptors could be created. start() REQUIRES it.
   [[nodiscard]] bool usable() const { return usable_; }
   // `waiters` outlives the thread.
   Status start(FaultWaiters& waiters);
   void stop();
   [[nodiscard]] const Heartbeat& heartbeat() const { return heartbeat_; }
 
-  // The control thread. `socket`: the daemon's end of the program's invalidation channel.
+  // Called by the control thread. `socket`: the daemon's end of the program's invalidation channel.
   void open(const std::shared_ptr<Mirror>& mirror, std::shared_ptr<const ForeignSocket> socket);
-  // REQUIRES: no region reaches the mirror any more.
+  // REQUIRES: no region uses the mirror any more.
   void close(const std::shared_ptr<Mirror>& mirror);
 
   // Any thread.
@@ -55,11 +56,11 @@ class InvalidationThread final : public PageRemover {
   struct Channel {
     std::shared_ptr<Mirror> mirror;
     std::shared_ptr<const ForeignSocket> socket;
-    std::vector<std::uint32_t> open;  // invalidations that aren't over
-    // The one that is being carried out; no record is read meanwhile.
+    std::vector<std::uint32_t> open;  // invalidations in progress
+    // The invalidation being executed; no record is read meanwhile.
     std::optional<Mirror::Invalidation> under_way;
-    std::uint32_t sequence = 0;  // its
-    bool closing = false;        // it is of everything: the program can't tell any more
+    std::uint32_t sequence = 0;  // of under_way
+    bool closing = false;        // under_way covers all memory: announcements ended
     bool queued = false;         // in turns_
   };
 
@@ -84,14 +85,14 @@ class InvalidationThread final : public PageRemover {
   Heartbeat heartbeat_;
   PagingLimits limits_;
   PollSet poll_;
-  bool usable_ = false;  // it can hear what it is told
+  bool usable_ = false;  // poll_ watches tasks_
   UniqueFd pressure_;    // /proc/pressure/memory with our trigger; not valid where there is none
-  // Shared with helpers of programs, which may outlive this.
+  // Shared with helpers, which may outlive this.
   std::shared_ptr<TaskQueue> tasks_ = std::make_shared<TaskQueue>();
   std::map<Mirror*, Channel> channels_;
   FairQueue<Mirror*> turns_;             // of channels, some of which may have ended
-  std::atomic<bool> reclaiming_{false};  // a task for it is on its way; orders nothing
-  FaultWaiters* waiters_ = nullptr;      // set by start(), before the thread is there
+  std::atomic<bool> reclaiming_{false};  // a reclaim task is queued; relaxed
+  FaultWaiters* waiters_ = nullptr;      // set by start() before the thread exists
   bool stopping_ = false;                // set by a task
   std::thread thread_;
 };

@@ -1,13 +1,13 @@
 #pragma once
 
-// How much on-demand memory may be resident in the daemon at a time.
+// Limits of on-demand memory resident in the daemon.
 
 #include <cstdint>
 
 namespace uroce::control {
 
 struct PagingLimits {
-  static constexpr std::uint64_t kMin = 16ULL << 20U;  // below, faults chase one another
+  static constexpr std::uint64_t kMin = 16ULL << 20U;  // below, faults evict each other's pages
 
   // Bytes; 0: no limit.
   std::uint64_t daemon = 0;

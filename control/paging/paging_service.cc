@@ -51,14 +51,14 @@ Status PagingService::start() {
   return started ? helpers_->start_spare() : started;
 }
 
-// Requests of one thread to another that has stopped are never served.
+// Requests to a thread that has stopped are never served.
 PagingService::~PagingService() {
   fault_thread_.stop();
   invalidation_thread_.stop();
   flush_thread_.stop();
 }
 
-// Of all sessions of a user.
+// The fault counter shared by all sessions of a user.
 std::shared_ptr<FaultCount> PagingService::faults_of(const User& user) {
   std::erase_if(user_faults_, [](const auto& entry) { return entry.second.expired(); });
   std::shared_ptr<FaultCount> count = user_faults_[user].lock();
@@ -86,8 +86,8 @@ Result<std::shared_ptr<Mirror>> PagingService::make_mirror(UniqueFd memory, std:
   }
   if (mirror->remote() >= 0) {
     auto file = std::make_shared<const UniqueFd>(::fcntl(mirror->remote(), F_DUPFD_CLOEXEC, 0));
-    // Without the helper thread, workers would access unmapped memory themselves and block, so the
-    // program does without /proc/PID/mem.
+    // Without the helper thread workers would access unmapped memory themselves and block; so
+    // /proc/PID/mem isn't used then.
     auto program = file->valid() ? ProcMemThread::start(std::move(file), user)
                                  : system_error("no descriptor is left");
     if (!program) {

@@ -1,8 +1,8 @@
 #pragma once
 
-// On-demand paging as the control thread sees it: starts and stops the threads, opens and closes
-// the programs' channels (docs/odp.md). Each thread has a class and a file of its own; they share
-// the sessions' mirrors, and reach each other by thread_links.h.
+// The control thread's interface to on-demand paging (docs/odp.md): starts and stops the paging
+// threads, opens and closes the programs' channels. Each thread has its own class and file; they
+// share the sessions' mirrors and call each other through thread_links.h.
 
 #include <cstdint>
 #include <map>
@@ -23,17 +23,18 @@ namespace uroce::control {
 
 class PagingService {
  public:
-  // All outlive the service. What workers wait for comes by `queues`.
+  // All outlive the service. Workers post faults, flushes and the like to `queues`.
   PagingService(PagingQueues& queues, Quiescence& quiescence, const PagingLimits& limits = {});
   ~PagingService();
   PagingService(const PagingService&) = delete;
   PagingService& operator=(const PagingService&) = delete;
 
-  // EMFILE: the threads can't have what they need.
+  // EMFILE: the threads' descriptors couldn't be created.
   Status start();
 
-  // The mirror of a new session's program, paid for by the account. `memory`: the program's
-  // (mmu/proc_mem/proc_mem.h); not valid: what can't be mapped can't be had. ENOMEM
+  // Creates the mirror of a new session's program, charged to the account. `memory`: the program's
+  // /proc/PID/mem (mmu/proc_mem/proc_mem.h); invalid: memory that can't be mapped isn't accessible.
+  // ENOMEM
   Result<std::shared_ptr<Mirror>> make_mirror(UniqueFd memory, std::uint64_t session,
                                               std::shared_ptr<Account> account);
   // The program's ends of its channels.
@@ -42,18 +43,18 @@ class PagingService {
     UniqueFd invalidate;
   };
   Result<Channels> open(const std::shared_ptr<Mirror>& mirror, const Peer& peer);
-  // The session ends: what waits fails, the sockets are closed soon.
+  // The session ends: pending faults fail, and the sockets are closed soon.
   void close(const std::shared_ptr<Mirror>& mirror);
   void prefetch(Prefetch wanted) { fault_thread_.prefetch(std::move(wanted)); }
 
-  // Readable when a command that waited for pages may go on; control_woken() makes it quiet again.
+  // Readable when a command that waits for pages may continue; control_woken() clears it.
   [[nodiscard]] int control_descriptor() const { return control_event_->get(); }
   void control_woken() { control_event_->quieten(); }
   void notify_control() { control_event_->ring(); }  // any thread
   // For threads that may outlive this.
   [[nodiscard]] const std::shared_ptr<EventFd>& control_event() const { return control_event_; }
 
-  // By which the threads say that they live.
+  // For the watchdog.
   [[nodiscard]] const Heartbeat& fault_heartbeat() const { return fault_thread_.heartbeat(); }
   [[nodiscard]] const Heartbeat& invalidation_heartbeat() const {
     return invalidation_thread_.heartbeat();
@@ -70,7 +71,7 @@ class PagingService {
   Quiescence& quiescence_;
   PagingLimits limits_;
   std::shared_ptr<HelperPool> helpers_ = std::make_shared<HelperPool>();
-  std::map<User, std::weak_ptr<FaultCount>> user_faults_;  // the control thread's
+  std::map<User, std::weak_ptr<FaultCount>> user_faults_;  // used by the control thread only
   std::shared_ptr<EventFd> control_event_ = std::make_shared<EventFd>();
   InvalidationThread invalidation_thread_;
   FaultThread fault_thread_;

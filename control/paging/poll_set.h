@@ -1,6 +1,6 @@
 #pragma once
 
-// The descriptors that a paging thread waits for: its tasks, and the sockets of the programs.
+// The epoll set of a paging thread: its task queue and the sockets of programs.
 
 #include <sys/epoll.h>
 
@@ -20,24 +20,24 @@ namespace uroce::control {
 class PollSet {
  public:
   struct Event {
-    Mirror* mirror = nullptr;  // whose program's socket it is; nullptr: none's
+    Mirror* mirror = nullptr;  // of the program whose socket it is; nullptr: another descriptor
     bool pressure = false;     // EPOLLPRI
   };
 
   PollSet() : descriptor_(::epoll_create1(EPOLL_CLOEXEC)) {}
 
-  // Until remove(): others may still hold what is done with here. False: the kernel watches no more
-  // (EPOLL_CTL_ADD).
+  // Watches it until remove(), which must be explicit since others may hold the descriptor open.
+  // False: EPOLL_CTL_ADD failed.
   [[nodiscard]] bool add(int descriptor, Mirror* mirror = nullptr) {
     return control(descriptor, EPOLLIN, mirror);
   }
   void remove(int descriptor) {
     (void)::epoll_ctl(descriptor_.get(), EPOLL_CTL_DEL, descriptor, nullptr);
   }
-  // False where the kernel can't wait for it.
+  // False if the kernel doesn't support it.
   bool add_pressure(int descriptor) { return control(descriptor, EPOLLPRI, nullptr); }
 
-  // `timeout`: ms, -1: until there is something. Valid until the next call.
+  // `timeout` in ms; -1: no timeout. The result is valid until the next call.
   std::span<const Event> wait(int timeout) {
     std::array<epoll_event, kEventsMax> ready;
     const int count = ::epoll_wait(descriptor_.get(), ready.data(), kEventsMax, timeout);

@@ -13,7 +13,7 @@
 namespace uroce::control {
 namespace {
 
-// A little more is released than necessary, so that the next fault doesn't start another round.
+// This much more is released than necessary, so that the next fault doesn't trigger another round.
 constexpr std::uint64_t kSlackShare = 8;
 // The fraction of resident memory released at each event of memory pressure.
 constexpr std::uint64_t kPressureShare = 8;
@@ -43,7 +43,7 @@ void InvalidationThread::keep_limits() {
   }
 }
 
-// If the kernel doesn't support this, only the limits count.
+// Without kernel support for PSI only the limits apply.
 void InvalidationThread::watch_pressure() {
   UniqueFd pressure(::open("/proc/pressure/memory", O_RDWR | O_NONBLOCK | O_CLOEXEC));
   if (!pressure.valid() ||

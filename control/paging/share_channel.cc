@@ -32,7 +32,7 @@ bool sound(const abi::PagingHeader& header, const Record& record) {
          header.descriptor_count == record.descriptors.size();
 }
 
-// The pieces in an answer; none if it isn't an answer, or its length is wrong.
+// The pieces in an answer; nullopt if it isn't an answer, or its length is wrong.
 std::optional<std::vector<abi::SharedPiece>> pieces_of(const Record& record) {
   abi::SharedRange head;
   if (!read_body(record, &head) || head.header.kind != abi::PagingKind::kSharedRange ||
@@ -50,7 +50,7 @@ bool is_to_be_opened(const abi::SharedPiece& piece) {
   return (piece.rights & abi::kPagingRead) != 0 && piece.memory.kind == abi::PieceKind::kMapFiles;
 }
 
-// On a helper: it waits for the program's locks.
+// Runs on a helper, since it waits for the program's locks.
 std::vector<UniqueFd> open_files(const Peer& peer, const Record& record) {
   std::vector<UniqueFd> opened;
   const auto pieces = pieces_of(record);
@@ -82,7 +82,7 @@ bool ShareChannel::ask(std::uint64_t first, std::uint64_t end, bool write,
   Record record;
   record.bytes.resize(sizeof(question));
   std::memcpy(record.bytes.data(), &question, sizeof(question));
-  // A program that doesn't read its requests has so many queued that its faults may as well fail.
+  // If the socket is full, the program doesn't read its requests, and its faults fail.
   return send_record(socket_->get(), record) == Sending::kSent;
 }
 

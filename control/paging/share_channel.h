@@ -1,7 +1,7 @@
 #pragma once
 
-// The daemon's end of a program's share channel (abi/paging_records.h): asks what lies where, and
-// takes the answers apart, trusting nothing of them. The fault thread's.
+// The daemon's end of a program's share channel (abi/paging_records.h): asks the program what it
+// has mapped at an address range, and parses its untrusted answers. Fault thread only.
 
 #include <cstdint>
 #include <memory>
@@ -27,34 +27,35 @@ class ShareChannel {
         files_(mirror_->account()) {}
 
   [[nodiscard]] const std::shared_ptr<Mirror>& mirror() const { return mirror_; }
-  // By which what a helper received is known.
+  // Identifies records that a helper has received for this channel.
   [[nodiscard]] std::uint64_t tag() const { return tag_; }
   [[nodiscard]] int descriptor() const { return socket_->get(); }
 
-  // False if the program can't be asked: it is gone, or doesn't read its questions.
+  // False if the request couldn't be sent: the program is gone, or doesn't read its requests.
   [[nodiscard]] bool ask(std::uint64_t first, std::uint64_t end, bool write,
                          std::uint32_t sequence) const;
 
   struct Answer {
     std::uint32_t sequence = 0;
-    std::uint64_t end = 0;  // described up to here; 0: nothing could be found out
+    std::uint64_t end = 0;  // described up to here; 0: the program couldn't tell
     std::vector<MirrorPiece> pieces;
-    // What the pieces' descriptors are; closed with the answer.
+    // The pieces' descriptors; closed with the answer.
     std::vector<UniqueFd> passed, opened;
   };
   enum class AnswerStatus : std::uint8_t {
-    kNothing,  // for now
+    kNothing,  // nothing to read now
     kAnswer,
-    kArena,    // has been noted
-    kFetched,  // a helper has it: hear() it when it has arrived, and nothing before
-    kBroken,   // the program hung up, or talks nonsense
+    kArena,    // the arena was registered
+    kFetched,  // a helper receives the record: pass it to hear() when it arrives, and no other
+               // before
+    kBroken,   // the program disconnected or sent an invalid record
   };
   AnswerStatus receive(HelperPool& helpers, Inbox& inbox, Answer* answer);
   // `opened`: files behind the program's mappings that the record names.
   AnswerStatus hear(ReceiveStatus receipt, Record record, std::vector<UniqueFd> opened,
                     Answer* answer);
 
-  // Says once that no more of the program's memory can be reached, when it is so.
+  // Logs once that no more of the program's memory is accessible on demand, if the mirror is full.
   void warn_when_full();
 
  private:

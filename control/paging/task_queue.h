@@ -13,8 +13,8 @@ namespace uroce::control {
 class TaskQueue {
  public:
   void put(std::function<void()> task);  // any thread
-  void run();                            // the thread itself: all that are there
-  // Readable when there are some.
+  void run();                            // the thread itself: all queued tasks
+  // Readable while tasks are queued.
   [[nodiscard]] int descriptor() const { return event_.get(); }
 
  private:

@@ -12,22 +12,22 @@ class Mirror;
 
 namespace uroce::control {
 
-// The fault thread, as the invalidation thread sees it.
+// The fault thread's interface for the invalidation thread.
 class FaultWaiters {
  public:
   virtual ~FaultWaiters() = default;
-  // An invalidation of the mirror is over, or the mirror is closed: faults that wait look again.
+  // An invalidation of the mirror has ended, or the mirror is closed: waiting faults are retried.
   virtual void look_again(const std::shared_ptr<Mirror>& mirror) = 0;
 };
 
-// The invalidation thread, as the fault thread sees it: the one that may wait for workers.
+// The invalidation thread's interface for the fault thread.
 class PageRemover {
  public:
   virtual ~PageRemover() = default;
-  // What the program said of the range is forgotten; then FaultWaiters::look_again.
+  // Drops what is known of the range, then calls FaultWaiters::look_again.
   virtual void forget(const std::shared_ptr<Mirror>& mirror, std::uint64_t first,
                       std::uint64_t end) = 0;
-  // More is resident than the limits say: memory is to be given back.
+  // Releases memory until the resident limits hold.
   virtual void reclaim() = 0;
 };
 

@@ -1,6 +1,6 @@
 #pragma once
 
-// How the paging threads are started.
+// Starts threads with a name, affinity and priority.
 
 #include <sys/types.h>
 
@@ -12,18 +12,18 @@
 
 namespace uroce::control {
 
-// A thread of this name (15 characters at most) that may run on every processor: threads inherit
-// the one that the EAL pins the main thread to.
+// Starts a thread with this name (15 characters at most) that may run on every processor: otherwise
+// it would inherit the main thread's affinity, which the EAL restricts to one.
 Result<std::thread> start_named_thread(const char* name, std::function<void()> body);
 
-// A thread's place before ordinary ones, as far as the system lets it have one.
+// Real-time priority of a thread, as far as the system grants it.
 class Priority {
  public:
-  // The calling thread's from here on, and raised; the log says how far.
+  // Raises the calling thread's priority and logs the result.
   void begin();
   // Any thread, after begin().
   void raise() const;
-  // Among ordinary ones, for a while.
+  // Back to ordinary priority for a while.
   void lower() const;
 
  private:
