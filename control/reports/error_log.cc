@@ -19,7 +19,7 @@ std::uint64_t unix_time_ms() {
       std::chrono::duration_cast<std::chrono::milliseconds>(since).count());
 }
 
-// Charges all lines of the session. False: its user can't have as many.
+// Charges all lines of the session. False: beyond its user's limit.
 bool pay(Account& account, SessionErrors* errors) {
   if (errors->lines.size() > 1) {
     return errors->charge.resize(errors->lines.size()).has_value();

@@ -2,8 +2,8 @@
 
 // The error log that `uroce errors` reads: a line for each failed completion, refused call and
 // broken queue. Bounded: it keeps the newest lines of each session, and of the newest sessions of
-// each user, also when they have ended; they are charged to the user, and the user with the most
-// lines makes room. Control thread only.
+// each user, including ended ones; lines are charged to the user, and when the log is full, the
+// user with the most sessions loses the oldest. Control thread only.
 
 #include <sys/types.h>
 
@@ -30,7 +30,7 @@ struct SessionErrors {
   pid_t pid = 0;
   uid_t uid = 0;
   std::string program;
-  std::uint64_t forgotten = 0;  // older lines that found no room
+  std::uint64_t forgotten = 0;  // older lines that were discarded
   std::deque<ErrorLine> lines;  // oldest first
   Charge charge;
 };
@@ -38,7 +38,7 @@ struct SessionErrors {
 class ErrorLog {
  public:
   static constexpr std::size_t kLinesMax = 64;      // of a session
-  static constexpr std::size_t kSessionsMax = 256;  // that had errors
+  static constexpr std::size_t kSessionsMax = 256;  // sessions kept
 
   void add(std::uint64_t session, const Peer& peer, Account& account, std::string text);
 
@@ -52,11 +52,11 @@ class ErrorLog {
   std::map<std::uint64_t, SessionErrors> sessions_;
 };
 
-// Lines behind number `after` that somebody with this user id may read (his own; root: all), as
-// {"last": n, "errors": [{...}]} in the order in which they came.
+// Lines after number `after` that the user id may read (its own; root: all), as {"last": n,
+// "errors": [{...}]}, oldest first.
 std::string errors_json(const ErrorLog& log, std::uint64_t after, uid_t reader);
 
-// The newest lines of one session behind `after`, oldest of them first, a newline after each: as
+// The newest lines of one session after number `after`, oldest first, each ended by a newline: as
 // many as fit into `bytes_max`.
 std::string errors_text(const ErrorLog& log, std::uint64_t session, std::uint64_t after,
                         std::size_t bytes_max);

@@ -1,6 +1,6 @@
 #pragma once
 
-// A failure of the datapath as a sentence: what failed, which check, which key, which limit.
+// Formats a datapath failure as a sentence: the operation, the failed check, the key, the limit.
 
 #include <string>
 

@@ -12,7 +12,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// Of the daemon; the numbers of objects are only for users who may see them.
+// The daemon's columns; the numbers of objects are only for users who may see them.
 std::vector<std::uint64_t> shown(const std::vector<std::uint64_t>& values, bool levels) {
   std::vector<std::uint64_t> of;
   for (std::size_t i = 0; i < std::min(values.size(), std::size(kDaemonColumns)); ++i) {

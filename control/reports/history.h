@@ -13,16 +13,15 @@
 
 namespace uroce::control {
 
-// Counters as they stood; who wants rates takes the difference of two. In the order of
-// kDaemonColumns, and of kPortColumns and kRoceColumns.
+// Absolute counters; rates are differences between two samples. In the order of kDaemonColumns, and
+// of kPortColumns and kRoceColumns.
 struct Sample {
-  std::uint64_t unix_time_ms = 0;  // for people; it is set now and then
-  std::uint64_t monotonic_ms = 0;  // of the machine, so it never goes back
+  std::uint64_t unix_time_ms = 0;  // wall clock, which may be set; for display
+  std::uint64_t monotonic_ms = 0;  // CLOCK_MONOTONIC
   std::vector<std::uint64_t> daemon;
   std::vector<std::vector<std::uint64_t>> devices;
-  // Of each device: how long the messages took that were timed since the sample before, in the
-  // order of kLatencyColumns of each line of latency.def, in nanoseconds. 0: none was timed.
-  // Levels.
+  // Per device: the latencies, in nanoseconds, of messages timed since the previous sample, in the
+  // order of kLatencyColumns for each line of latency.def. 0: none was timed. Gauges, not counters.
   std::vector<std::vector<std::uint64_t>> latencies;
 };
 
@@ -30,8 +29,8 @@ class History {
  public:
   static constexpr std::size_t kSamplesMax = 600;
 
-  // The newest; the oldest goes if there are too many. A counter that would go back stays: a queue
-  // pair that went while the sample was taken may be missing in it.
+  // Adds the newest sample and drops the oldest beyond kSamplesMax. A counter that would decrease
+  // keeps its value: a queue pair destroyed while the sample was taken may be missing in it.
   void add(Sample sample);
   [[nodiscard]] const std::deque<Sample>& samples() const { return samples_; }
 
@@ -41,9 +40,9 @@ class History {
 
 // {"interval_ms", "samples_max", "columns": {"daemon": [...], "device": [...], "levels": [...],
 // "latency": [...]}, "devices": [...], "samples": [{"unix_time_ms", "monotonic_ms", "daemon":
-// [...], "devices": [[...]], "latencies": [[...]]}]}, oldest first. Levels are those columns of the
-// daemon's that are no counters. They and latencies are left out if the reader may not see them:
-// from all users' times one could tell a single user's.
+// [...], "devices": [[...]], "latencies": [[...]]}]}, oldest first. Levels are the daemon's columns
+// that are gauges. They and latencies are left out if the reader may not see them: a single user's
+// times could be derived from those of all users.
 std::string history_json(const History& history, const std::vector<std::string>& devices,
                          Duration interval, bool levels);
 

@@ -1,6 +1,6 @@
 #pragma once
 
-// How long messages take (dataplane/qp/latency), as the status report has it. All in nanoseconds.
+// Message latencies (dataplane/qp/latency) for the status report, in nanoseconds.
 
 #include <array>
 #include <cstdint>
@@ -17,12 +17,12 @@ struct LatencySummary {
 using LatencySummaries = std::array<LatencySummary, kLatencyCount>;  // index: LatencyKind
 
 [[nodiscard]] LatencySummary summarize(const LatencyHistogram& histogram);
-// In a worker's turn: takes no memory.
+// Runs in a worker's turn: allocates nothing.
 [[nodiscard]] LatencySummaries summarize(const Latencies& latencies);
 
-// By the names of latency.def: those that have samples.
+// Keyed by the names of latency.def; kinds without samples are left out.
 [[nodiscard]] nlohmann::ordered_json json_of(const LatencySummaries& summaries);
-// With the sum and, for metrics, `up_to`: how many took at most 2^n ns, n from
+// With the sum and, for metrics, `up_to`: the number of samples of at most 2^n ns, n from
 // LatencyHistogram::kReportedMin to kPowerMax.
 [[nodiscard]] nlohmann::ordered_json json_of(const Latencies& latencies);
 [[nodiscard]] nlohmann::ordered_json json_of(const LatencyHistogram& histogram);

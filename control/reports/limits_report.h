@@ -1,7 +1,6 @@
 #pragma once
 
-// What `uroce limits` shows, as JSON: for each user how much he has, and may have, of everything
-// that users share.
+// The JSON of `uroce limits`: each user's use and limit of every shared resource.
 
 #include <string>
 
@@ -11,7 +10,7 @@
 namespace uroce::control {
 
 // {"users": [{"uid": n, "user_namespace": n, "limits": [{"name", "used", "allowed", "maximum"}]}]}.
-// Administrators are shown everybody, others themselves.
+// Administrators see all users, others only themselves.
 std::string limits_text(const Shares& shares, const Peer& reader, const Account& own);
 
 }  // namespace uroce::control

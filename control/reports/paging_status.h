@@ -9,8 +9,8 @@
 
 namespace uroce::control {
 
-// For somebody with the reader's rights: where a program's memory lies is its own user's business,
-// and administrators'.
+// The reader's rights decide: the addresses of a program's memory are shown only to its user and to
+// administrators.
 std::string paging_text(const Card& card, const PagingService& paging, const Peer& reader);
 
 }  // namespace uroce::control

@@ -20,7 +20,7 @@ bool PathProblems::note(const PathError& error, Time now) {
   return true;
 }
 
-// What can't be reported for lack of room here is reported when there is some, if it occurs again.
+// A problem that isn't logged because of the limit is logged later, if it occurs again.
 bool PathProblems::may_tell(Time now) {
   if (now >= counted_until_) {
     counted_until_ = now + kSilence;

@@ -1,11 +1,10 @@
 #pragma once
 
-// The last known problems of the paths to peers (ICMP errors), so that each is logged once and can
-// be given as the reason of a failure. Control thread only.
+// The last known problems of paths to peers (ICMP errors), so that each is logged once and can be
+// quoted as the cause of a failure. Control thread only.
 //
-// ICMP errors can be forged, with another cause or size in each packet. So the number of lines in
-// the log is limited by time alone, and by nothing that they contain; the newest is remembered in
-// any case.
+// ICMP errors can be forged, with another cause or size in each packet. So log lines are
+// rate-limited independently of their contents; the newest error is always remembered.
 
 #include <array>
 #include <cstddef>
@@ -20,19 +19,19 @@ namespace uroce::control {
 
 class PathProblems {
  public:
-  static constexpr std::size_t kPeersMax = 1'024;  // of further ones nothing is remembered or told
-  // Between two tellings of the same kind of problem with a peer.
+  static constexpr std::size_t kPeersMax = 1'024;  // further ones are neither kept nor logged
+  // Minimum interval between two log lines about the same kind of problem with a peer.
   static constexpr Duration kSilence = 60 * kNanosecondsPerSecond;
-  static constexpr std::uint32_t kTellingsMax = 100;  // of all peers, within kSilence
-  // Longer than a queue pair tries. Routers say how much a path carries once in minutes, and the
-  // kernel remembers it as long.
+  static constexpr std::uint32_t kTellingsMax = 100;  // log lines for all peers, within kSilence
+  // Longer than a queue pair retries. Routers report a path MTU once in minutes, and the kernel
+  // remembers it for as long.
   static constexpr Duration kMemory = 600 * kNanosecondsPerSecond;
 
-  // Whether it is to be told: it hasn't been of this peer, in whatever words, within kSilence, nor
-  // have too many been of all peers.
+  // Records the error. True if it is to be logged: none of its kind about this peer, whatever its
+  // text, and fewer than kTellingsMax about all peers were logged within kSilence.
   bool note(const PathError& error, Time now);
 
-  // The sentence about the peer, if there is one within kMemory; else empty.
+  // The last error about the peer as a sentence; empty if none within kMemory.
   [[nodiscard]] std::string last(const Gid& peer, Time now) const;
 
  private:
@@ -46,7 +45,7 @@ class PathProblems {
   bool may_tell(Time now);
 
   std::map<Gid, Problem> by_peer_;
-  Time counted_until_ = 0;  // the tellings, and from then on anew
+  Time counted_until_ = 0;  // end of the interval that tellings_ counts
   std::uint32_t tellings_ = 0;
 };
 

@@ -1,6 +1,6 @@
 #pragma once
 
-// The name under which a process runs, as ps shows it.
+// The command name of a process, as ps shows it.
 
 #include <string>
 
@@ -8,7 +8,7 @@
 
 namespace uroce::control {
 
-// Empty when the process is gone, also if another has its number.
+// Empty if the process is gone, even if its PID has been reused.
 std::string program_name(const Peer& peer);
 
 }  // namespace uroce::control

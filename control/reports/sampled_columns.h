@@ -1,6 +1,6 @@
 #pragma once
 
-// What a sample holds: counters of the daemon and of each device, and each device's latencies.
+// The columns of a sample: counters of the daemon and of each device, and each device's latencies.
 
 #include <cstdint>
 #include <string_view>
@@ -16,7 +16,7 @@ namespace uroce::control {
 struct SampledWorkers {
   std::uint64_t turns = 0, busy_turns = 0, absent_us = 0, drops = 0;
   std::uint64_t page_faults = 0, page_faults_at_once = 0, page_faults_deferred = 0;
-  std::uint64_t queue_pairs = 0, sessions = 0;  // how many there are, so no counters
+  std::uint64_t queue_pairs = 0, sessions = 0;  // gauges, not counters
 
   void add(const WorkerCounters& counters);
 };
@@ -48,7 +48,7 @@ inline constexpr PortColumn kPortColumns[] = {
     {"rx_missed", &PortCounters::rx_missed},
 };
 
-// Behind those of the port.
+// Follow those of the port.
 struct RoceColumn {
   std::string_view name;
   std::uint64_t RoceCounters::*member;
@@ -64,7 +64,7 @@ inline constexpr RoceColumn kRoceColumns[] = {
 };
 #undef UROCE_COLUMN
 
-// Of each line of latency.def, as LINE_NAME.
+// For each line of latency.def, named LINE_NAME.
 struct LatencyColumn {
   std::string_view name;
   unsigned permille;

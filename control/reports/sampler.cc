@@ -115,7 +115,7 @@ bool Sampler::begin() {
   return true;
 }
 
-// Sets session_ to kWalkEnd when all have been visited. False: a worker didn't answer.
+// Sets session_ to kWalkEnd when all have been visited. False: a worker didn't respond.
 bool Sampler::look_at_some() {
   std::vector<std::vector<const Qp*>> of_worker(card_.engine().workers());
   const auto& sessions = card_.sessions();

@@ -1,9 +1,9 @@
 #pragma once
 
-// Takes the samples of History: one a second while there is activity, none while there is none. The
-// watchdog's thread, which reads the workers' heartbeats anyway, detects activity; so an idle
-// daemon isn't woken for this. Control takes the sample: a short task of each worker
-// (Engine::try_call), and a pass over queue pairs in pieces like those of the status report.
+// Takes the samples of History: one per second while there is activity, otherwise none. The
+// watchdog thread, which reads the workers' heartbeats anyway, detects activity, so an idle daemon
+// isn't woken for this. The control thread takes the sample: a short task in each worker
+// (Engine::try_call), and a pass over the queue pairs in pieces, as for the status report.
 
 #include <atomic>
 #include <cstddef>
@@ -22,25 +22,25 @@ namespace uroce::control {
 class Sampler {
  public:
   static constexpr Duration kInterval = kNanosecondsPerSecond;
-  // A worker that sleeps and is woken now and then beats less often between two looks.
+  // A worker that sleeps and is woken occasionally beats less often between two looks.
   static constexpr std::uint64_t kIdleBeatsMax = 64;
-  // Queue pairs looked at in one piece, and the pause between two pieces: so many thousands of
-  // them, whose histograms are added up, cost less than a percent of a worker, and a sample takes
-  // longer than kInterval.
+  // Queue pairs visited in one piece, and the pause between pieces: thus adding up the histograms
+  // of many thousands costs less than a percent of a worker, and a sample takes longer than
+  // kInterval.
   static constexpr std::size_t kLooksInPiece = 128;
   static constexpr Duration kPause = 15 * kNanosecondsPerMillisecond;
-  // After a worker didn't answer.
+  // After a worker didn't respond.
   static constexpr Duration kPauseWhenStuck = 30 * kNanosecondsPerSecond;
 
   // The card outlives it.
   explicit Sampler(Card& card);
 
-  // The watchdog's thread, every Watchdog::kLookInterval.
+  // Called by the watchdog thread every Watchdog::kLookInterval.
   void look();
-  // Readable: look() found that something moves. Control then calls on_event().
+  // Readable: look() has detected activity. Control then calls on_event().
   [[nodiscard]] int descriptor() const { return event_.get(); }
 
-  // Control.
+  // Called by control.
   void on_event();
   void on_time(Time now);
   [[nodiscard]] Time next_deadline() const { return deadline_; }
@@ -57,28 +57,28 @@ class Sampler {
   Card& card_;
   EventFd event_;
 
-  // The watchdog's thread's.
+  // Used by the watchdog thread only.
   std::vector<std::uint64_t> beats_;  // at the last look, by worker
-  bool settled_ = false;              // there was a look since the last sample
+  bool settled_ = false;              // look() has run since the last sample
 
-  // Set by control when nothing moves any more (release), cleared by the watchdog's thread when it
-  // rings (acquire).
+  // Set by control when activity has ended (release), cleared by the watchdog thread when it
+  // signals event_ (acquire).
   std::atomic<bool> resting_{true};
 
-  // Control's.
+  // Used by control only.
   History history_;
   Time deadline_ = kNever;
   Time begun_ = 0;
   Time earliest_ = 0;  // of the next sample
   bool walking_ = false;
-  // Between the last two samples. Where nothing has since, another one would only push out an older
-  // one: a worker that polls is always busy.
+  // Whether counters changed between the last two samples. If not, another sample would only evict
+  // an older one: a polling worker always seems active.
   bool moved_ = true;
   SampledWorkers workers_;
   std::vector<RoceCounters> counted_;  // of each device
   std::vector<Latencies> timed_;       // likewise
   std::vector<RecentLatencies> recent_;
-  std::uint64_t session_ = 0;  // where the walk goes on
+  std::uint64_t session_ = 0;  // where the walk continues
   std::uint32_t handle_ = 0;
 };
 

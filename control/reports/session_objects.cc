@@ -7,7 +7,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr unsigned kTagBits = 8;  // of a key, beside its index (mmu/key_table.h)
+constexpr unsigned kTagBits = 8;  // of a key, besides its index (mmu/key_table.h)
 
 Json describe_object(const ProtectionDomain& pd) {
   return {{"kind", "pd"}, {"id", pd.id}, {"users", pd.users}};
@@ -17,7 +17,7 @@ Json describe_object(const CqObject& cq) {
   return {{"kind", "cq"}, {"id", cq.id.number()}, {"entries", cq.entry_count}, {"users", cq.users}};
 }
 
-// Without its key, which is as good as a password to anybody who can reach the queue pairs.
+// Without its key, which would give access to anybody who can reach the queue pairs.
 Json describe_object(const MemoryRegion& region) {
   return {{"kind", "mr"},
           {"id", region.key >> kTagBits},
@@ -25,7 +25,7 @@ Json describe_object(const MemoryRegion& region) {
           {"pd", region.pd != nullptr ? region.pd->id : 0}};
 }
 
-// The object at `*handle`, which is advanced; nothing: there is none there.
+// Describes the object at `*handle`, which is advanced; nullopt: there is none.
 template <typename Table>
 std::string describe_next(const Table& table, std::uint32_t* handle) {
   const auto* object = table.find((*handle)++);

@@ -1,7 +1,7 @@
 #pragma once
 
-// The objects of a session one by one: protection domains, completion queues, memory regions. Not
-// part of `uroce status`, which would be long by them; netlink's lists have them (apps/tree).
+// The individual objects of a session: protection domains, completion queues, memory regions. Left
+// out of `uroce status`, which would become too long; they are for netlink's lists (apps/tree).
 
 #include <cstddef>
 #include <cstdint>
@@ -11,15 +11,15 @@
 
 namespace uroce::control {
 
-// Whether the queue pair with this handle is counted as the session's: a receiving one of XRC is
+// Whether the queue pair with this handle is counted for this session: an XRC receive queue pair is
 // counted once, however many sessions hold it.
 [[nodiscard]] bool counts_in(const Session& session, std::uint32_t handle, const QpObject& object);
 
-// Goes through a session in pieces, as the status report does. What comes or goes meanwhile is in
-// it or not.
+// Walks a session's objects in pieces, like the status report. Objects created or destroyed
+// meanwhile may be included or not.
 class SessionObjects {
  public:
-  // JSON objects with a comma between them, so many at most; `*looks` is what is left of that.
+  // JSON objects separated by commas, at most `*looks`, which is reduced by their number.
   std::string next(const Session& session, std::size_t* looks);
   [[nodiscard]] bool done() const { return kind_ == Kind::kEnd; }
 

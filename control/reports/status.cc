@@ -20,9 +20,9 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// The number of queue pairs visited in one piece, all in one turn of their worker at worst, whose
-// packets wait meanwhile. One that is shown, or whose histograms are added up, costs as much as
-// several that are only counted.
+// Queue pairs visited in one piece, at worst all in one turn of their worker, whose packets wait
+// meanwhile. One that is shown, or whose histograms are added up, costs as much as several that are
+// only counted.
 constexpr std::size_t kLooksInPiece = 256;
 constexpr std::size_t kLooksOfSummed = 4;
 constexpr std::size_t kLooksOfShown = 8;
@@ -212,8 +212,8 @@ std::string StatusReport::next_part(std::size_t* looks) {
   return {};
 }
 
-// The counters of destroyed queue pairs come first: one that is destroyed while the report is made
-// is then counted once, or not at all.
+// The counters of destroyed queue pairs come first: one destroyed while the report is made is then
+// counted at most once.
 std::string StatusReport::head() {
   Json workers = Json::array();
   for (std::uint32_t index = 0; index < card_.engine().workers(); ++index) {
@@ -264,7 +264,7 @@ std::string StatusReport::next_queue_pairs(std::size_t* looks) {
     }
   }
   *looks -= std::min<std::size_t>(*looks, 1);
-  if (!objects_) {  // further ones aren't listed
+  if (!objects_) {  // the rest isn't listed
     part += look_at_some(session, looks);
     if (handle_ != session.qps.handles_end()) {
       return part;

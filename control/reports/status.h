@@ -1,7 +1,7 @@
 #pragma once
 
-// The status report that `uroce status` shows, as JSON. Made piece by piece, since it may contain
-// 65,519 queue pairs, and neither control nor the workers may be delayed by them.
+// The status report (JSON) shown by `uroce status`. Made in pieces, since it may contain 65,519
+// queue pairs, which must not delay control or the workers.
 
 #include <cstddef>
 #include <cstdint>
@@ -24,21 +24,20 @@ class StatusReport {
   // kObjects: with each object of each session (session_objects.h).
   enum class Detail : std::uint8_t { kPlain, kObjects };
 
-  // Everything outlives it. Administrators are shown everybody's programs, others their own;
-  // devices and workers are everybody's business.
-  // `watchdog`: nullptr where nobody watches the threads.
+  // All references outlive it. Administrators see all users' programs, others their own; devices
+  // and workers are shown to everybody. `watchdog`: nullptr if the threads aren't watched.
   StatusReport(Card& card, const cm_user::Service& connections, const Watchdog* watchdog,
                const Peer& reader, std::shared_ptr<const Account> account,
                Detail detail = Detail::kPlain);
-  StatusReport(const StatusReport&) = delete;  // a part of it refers to it
+  StatusReport(const StatusReport&) = delete;  // its members refer to it
   StatusReport& operator=(const StatusReport&) = delete;
 
-  // The next piece of the text: a look at so many queue pairs that packets wait for some 100 us,
-  // and the control thread's other work for some milliseconds. May be empty. What comes or goes
-  // meanwhile is in it or not. REQUIRES: !done()
+  // The next piece of the text. Visits a number of queue pairs that delays packets for some 100 us,
+  // and the control thread's other work for some milliseconds. May be empty. Objects created or
+  // destroyed meanwhile may be included or not. REQUIRES: !done()
   std::string next();
   [[nodiscard]] bool done() const { return part_ == Part::kEnd; }
-  // Of what it remembers from one piece to the next.
+  // The size of its state between pieces.
   [[nodiscard]] std::size_t bytes() const { return connections_.bytes(); }
 
  private:
@@ -62,16 +61,16 @@ class StatusReport {
   Part part_ = Part::kHead;
   std::vector<RoceCounters> counted_;  // of each device's queue pairs
   std::vector<Latencies> latencies_;
-  // Of each worker, whether it did: one that didn't isn't asked again, and what it knows is left
-  // out.
+  // For each worker, whether it has responded: one that hasn't isn't asked again, and its data is
+  // left out.
   std::vector<bool> answers_;
-  std::uint64_t session_ = 0;  // where it goes on
+  std::uint64_t session_ = 0;  // where the walk continues
   std::uint32_t handle_ = 0;
-  bool begun_ = false;  // that session is, and its end is still to come
-  bool shown_ = false;  // to this reader
+  bool begun_ = false;  // that session's JSON object is open
+  bool shown_ = false;  // that session is shown to this reader
   bool first_session_ = true, first_qp_ = true;
   Detail detail_;
-  std::optional<SessionObjects> objects_;  // of the session that was begun, behind its queue pairs
+  std::optional<SessionObjects> objects_;  // of the current session, after its queue pairs
 };
 
 }  // namespace uroce::control

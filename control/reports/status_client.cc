@@ -35,7 +35,7 @@ Result<std::string> fetch(const std::string& socket, abi::Command command, Reque
   Record record;
   record.bytes.resize(sizeof(request));
   std::memcpy(record.bytes.data(), &request, sizeof(request));
-  // A client that was refused at once has its answer already.
+  // If the daemon refused the connection, its reply is there already.
   (void)send_record(connection->get(), record);
   std::string text;
   for (;;) {

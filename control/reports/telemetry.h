@@ -1,10 +1,10 @@
 #pragma once
 
-// The status report as rte_telemetry commands, so that DPDK's own tools see us:
+// The status report as rte_telemetry commands, for DPDK's own tools:
 //
 //   /uroce/devices   /uroce/workers   /uroce/sessions   /uroce/qps,SESSION
 //
-// Telemetry calls from a thread of its own, which may not touch the card; it asks the control
+// Telemetry's callbacks run in its own thread, which may not access the card; it asks the control
 // thread as any client does.
 
 #include <string>

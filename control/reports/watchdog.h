@@ -1,7 +1,7 @@
 #pragma once
 
 // Watches the daemon's essential threads. One that is stuck (base/time/liveness.h) for kStuckAfter
-// is named, with what it waits for, once in the log and in `uroce status` as long as it lasts; the
+// is reported, with what it waits for, once in the log and in `uroce status` while it lasts; the
 // service manager is notified only while no vital thread is stuck. Runs in a thread of its own,
 // which depends on none of the others.
 
@@ -26,8 +26,8 @@ class Watchdog {
   static constexpr Duration kLookInterval = 250 * kNanosecondsPerMillisecond;
 
   enum class Need : std::uint8_t {
-    kVital,     // without it nobody is served
-    kMayBeLate  // it waits for disks by its trade: named, but no reason to end the daemon
+    kVital,     // without it no program is served
+    kMayBeLate  // it legitimately waits for disks: reported, but no reason to end the daemon
   };
 
   Watchdog() = default;
@@ -37,9 +37,9 @@ class Watchdog {
 
   // Before start(). The heartbeat outlives the watchdog's stop().
   void watch(std::string name, const Heartbeat& heartbeat, Need need = Need::kVital);
-  // Before start(): what is to be done at each look, too, by the watchdog's thread.
+  // Before start(). `also` runs at each look, in the watchdog thread.
   void at_each_look(std::function<void()> also) { also_ = std::move(also); }
-  // `tell_alive`: called every `interval` (0: never) while all vital ones live.
+  // `tell_alive`: called every `interval` (0: never) while no vital thread is stuck.
   Status start(std::function<void()> tell_alive = {}, Duration interval = 0);
   void stop();
 
@@ -49,10 +49,10 @@ class Watchdog {
     Duration duration = 0;
     std::string doing;  // what_it_does()
   };
-  // Those that are stuck now. Any thread.
+  // The threads that are stuck now. Callable from any thread.
   [[nodiscard]] std::vector<Stuck> stuck() const;
 
-  // A look at all of them; true while all vital ones live. The watchdog's thread, or a test's.
+  // Checks all threads; true if no vital one is stuck. Called by the watchdog thread, or a test.
   bool look(Time now);
 
  private:
@@ -65,7 +65,7 @@ class Watchdog {
   };
   void serve();
 
-  std::vector<Watched> watched_;  // the watchdog thread's after start()
+  std::vector<Watched> watched_;  // used by the watchdog thread only after start()
   std::function<void()> tell_alive_, also_;
   Duration tell_interval_ = 0;
   mutable std::mutex mutex_;  // of what follows

@@ -14,7 +14,7 @@ namespace uroce::control {
 [[nodiscard]] nlohmann::ordered_json worker_status(std::uint32_t index, const WorkerCounters& c,
                                                    const LatencyHistogram& faults);
 
-// Those that don't answer, and in what they are. nullptr: nobody looks.
+// Threads that are stuck, and where. `watchdog`: nullptr if the threads aren't watched.
 [[nodiscard]] nlohmann::ordered_json stuck_threads(const Watchdog* watchdog);
 
 }  // namespace uroce::control
