@@ -38,7 +38,7 @@ constexpr ListedCall kCalls[] = {
 #undef UROCE_CALL
 };
 
-constexpr std::uint32_t kNumbersMax = 1'024;  // of calls, each named once
+constexpr std::uint32_t kNumbersMax = 1'024;  // refused calls are reported once per number
 std::atomic<bool> calls_said[kNumbersMax];
 
 const ListedCall* find_call(std::uint32_t number) {
@@ -66,7 +66,7 @@ void say_refused(const char* verdict, int number, const ListedCall* call) {
   }
 }
 
-// The call wasn't made. It returns what is in `result`.
+// The call wasn't executed; it returns `result` instead.
 void on_refused_call(int /*signal*/, siginfo_t* info, void* context) {
   const int number = info->si_syscall;
   const ListedCall* const call = find_call(static_cast<std::uint32_t>(number));
@@ -146,8 +146,8 @@ Status install_filter(CallFilter mode, CallList list, unsigned flags) {
   return ok();
 }
 
-// The C library opens files of /sys and /proc when a thread allocates for the first time, and when
-// it first returns memory. It caches their contents; workers may not open files later.
+// The C library opens files of /sys and /proc at a thread's first allocation and when memory is
+// first returned, and caches their contents. Done here, since workers may not open files later.
 void let_allocator_look() {
   constexpr std::size_t kPiece = std::size_t{64} << 10U;
   std::array<void* volatile, 16> pieces{};

@@ -1,13 +1,13 @@
 #pragma once
 
-// The seccomp filter of the daemon's threads once it is started (the lists: system_calls.def). An
-// attacker who exploits a bug in the parsing of untrusted bytes then has no execve, ptrace or
-// mount, and on a worker, which reads the network, no open or socket either.
+// The seccomp filter of the daemon's threads after start-up (lists: system_calls.def). An attacker
+// who exploits a bug in parsing untrusted bytes can't call execve, ptrace or mount, nor, in a
+// worker, which reads the network, open or socket.
 //
-// A call that isn't listed isn't made; a line on standard error names it and its thread, once per
-// call. It then fails with EPERM and the daemon continues: a list that lacks what some driver does
-// once a year mustn't end the service for everybody, and an attacker gains nothing by it. Calls
-// that no daemon ever makes (kNever) end it at once.
+// A call that isn't listed fails with EPERM; a line on standard error names it and its thread, once
+// per call. The daemon continues: a list that misses a driver's rare call mustn't end the service
+// for everybody, and an attacker gains nothing by it. Calls that no daemon ever makes (kNever) end
+// it at once.
 
 #include <cstdint>
 #include <string>
@@ -19,7 +19,7 @@ namespace uroce::control {
 
 enum class CallFilter : std::uint8_t {
   kOff,
-  kLog,  // all calls are made; the kernel's log names those that aren't listed
+  kLog,  // allows all calls; the kernel logs those that aren't listed
   kOn,
   kKill,  // the first call that isn't listed ends the daemon: for tests
 };
@@ -33,10 +33,10 @@ enum class CallList : std::uint8_t {
   kServiceWithDrivers,  // with it
 };
 
-// For all threads that there are and those they start. REQUIRES: no thread has another one.
-// ENOSYS and the like where the kernel has no seccomp.
+// Filters all existing threads and those they start. REQUIRES: no thread has a different filter.
+// ENOSYS or similar if the kernel lacks seccomp.
 Status filter_all_threads(CallFilter mode, CallList list);
-// For the calling thread besides.
+// Filters the calling thread additionally.
 Status filter_this_thread(CallFilter mode, CallList list);
 
 }  // namespace uroce::control

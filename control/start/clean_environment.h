@@ -5,7 +5,7 @@
 
 namespace uroce::control {
 
-// Starts this program again without the shim in its environment if it is there; else returns.
+// If the shim is in the environment, re-executes this program without it; else returns.
 void leave_the_shim(char** argv);
 
 }  // namespace uroce::control

@@ -17,7 +17,7 @@
 //   ip = ["10.0.0.1/24", "fd00::1/64"]
 //   mtu = 4200
 //
-// With one port its keys may stand at the top, without [[port]].
+// With one port its keys may be at top level, without [[port]].
 
 #include <toml++/toml.h>
 #include <cerrno>
@@ -93,8 +93,8 @@ class File {
 
  private:
   // Calls the handler of each key of the table; `place` is the prefix of keys in errors. (A copy of
-  // a table has no line numbers, so what is read elsewhere stays in it, with a handler that does
-  // nothing.)
+  // a table has no line numbers, so keys that are read elsewhere stay in it, with a handler that
+  // does nothing.)
   Status apply(const toml::table& table, const Keys& keys, const std::string& place);
   Status read_ports(const toml::array& ports);
   static Keys port_keys(DaemonPort* port);

@@ -1,5 +1,5 @@
-// The options of congestion control: flags, and DCQCN's parameters in the file, by NVIDIA's names
-// (docs/congestion.md).
+// The options of congestion control: flags, and DCQCN's parameters in the file, under NVIDIA's
+// names (docs/congestion.md).
 
 #include <algorithm>
 #include <array>

@@ -36,7 +36,7 @@ sigset_t awaited_signals() {
   return signals;
 }
 
-// Programs' channels, sockets and events each cost a descriptor.
+// Each program's channels, sockets and events take descriptors.
 void raise_descriptor_limit() {
   rlimit limit{};
   if (::getrlimit(RLIMIT_NOFILE, &limit) == 0) {
@@ -56,7 +56,7 @@ std::string chosen_addresses(const GidTable& gids) {
   return text;
 }
 
-// Rings and frames are created without error handling; so a too small limit on address space
+// Rings and frames are created without error handling, so too small a limit on address space
 // (ulimit -v, ulimit -d) is detected beforehand.
 bool has_room_to_begin() {
   constexpr std::size_t kBytes = 64U << 20U;
@@ -68,11 +68,11 @@ bool has_room_to_begin() {
 }  // namespace
 
 void Daemon::block_signals() {
-  // The parent may have blocked others, by which threads are reached (every_thread.h).
+  // The parent may have blocked other signals, which are needed to reach threads (every_thread.h).
   const sigset_t signals = awaited_signals();
   ::pthread_sigmask(SIG_SETMASK, &signals, nullptr);
   // Programs, which hold the other ends of our pipes, and the peers of shared-memory ports (whose
-  // drivers write to sockets) vanish at any time. That gives EPIPE, and must not kill the daemon.
+  // drivers write to sockets) may vanish at any time. That must give EPIPE, not kill the daemon.
   (void)::signal(SIGPIPE, SIG_IGN);
   // With a limit on file sizes (ulimit -f), writing gives an error with a message instead of a
   // signal.
@@ -152,7 +152,7 @@ void Daemon::log_start() const {
 }
 
 PortOptions Daemon::port_options(const DaemonPort& wanted) const {
-  // Sockets report their interface's values; other ports have nothing to rely on.
+  // A udp port uses its interface's MTU; other ports have no such value.
   const bool as_large_as_can_be = is_udp_spec(wanted.spec) && !wanted.mtu_chosen;
   PortOptions options{.mtu = as_large_as_can_be ? kPortMtuMax : wanted.mtu,
                       .queues = static_cast<std::uint16_t>(options_.workers)};
@@ -192,7 +192,7 @@ Status Daemon::start_ports() {
       eal.ports.push_back(port.spec);
     }
   }
-  // The built-in loopback and sockets need nothing of the EAL, and start faster without it.
+  // The built-in loopback and udp ports don't need the EAL, and start faster without it.
   if (!eal.ports.empty() || !eal.extra.empty() || eal.telemetry) {
     if (Status status = start_eal(eal); !status) {
       return status;
@@ -232,7 +232,7 @@ Status Daemon::start_engine() {
   config.workers = options_.workers;
   config.idle = options_.idle;
   config.recovery = options_.recovery;
-  // With go-back-N, the user wants to see it on all frames.
+  // Go-back-N is chosen to observe it on frames, so direct copies are off.
   config.direct = options_.direct && options_.recovery == Recovery::kSelective;
   for (std::uint32_t worker = 0; worker < options_.workers; ++worker) {
     config.status.push_back(

@@ -1,7 +1,7 @@
 #pragma once
 
-// The complete daemon: EAL, ports, engine, card, services and server, started in that order or not
-// at all, and stopped in reverse.
+// The complete daemon: EAL, ports, engine, card, services and server, started in that order and
+// stopped in reverse; if one fails, none stays.
 
 #include <memory>
 #include <optional>
@@ -27,19 +27,19 @@ namespace uroce::control {
 
 class Daemon {
  public:
-  // Everything that `options` asks for, serving threads included; programs can connect when it
-  // returns, and are served when run() does. The error is one sentence for the user.
+  // Starts everything that `options` asks for, including all threads; programs can connect when it
+  // returns, and are served by run(). The error is one sentence for the user.
   static Result<std::unique_ptr<Daemon>> start(const DaemonOptions& options);
   ~Daemon();
   Daemon(const Daemon&) = delete;
   Daemon& operator=(const Daemon&) = delete;
 
-  // Gives up every right that serving doesn't need (privileges.h, call_filter.h). After this the
-  // process starts no other program.
+  // Drops every privilege that serving doesn't need (privileges.h, call_filter.h). After this the
+  // process can't execute other programs.
   Status lock_down();
 
-  // Serves until SIGTERM or SIGINT; SIGHUP has the configuration read again. REQUIRES:
-  // block_signals() was called before start().
+  // Serves until SIGTERM or SIGINT; SIGHUP reloads the configuration. REQUIRES: block_signals() was
+  // called before start().
   void run();
 
   // Blocks the signals that run() waits for, and no others, in the calling thread and those it
@@ -64,10 +64,10 @@ class Daemon {
   void log_start() const;
   Status start_watchdog();
 
-  // Whether to stop.
+  // True: stop.
   bool on_signal();
 
-  const DaemonOptions given_;  // options_ has interfaces' addresses, too
+  const DaemonOptions given_;  // options_ also has the addresses of followed interfaces
   DaemonOptions options_;
   UniqueFd signals_;
   bool eal_started_ = false;
@@ -81,7 +81,7 @@ class Daemon {
   std::unique_ptr<PagingService> paging_;
   std::unique_ptr<Card> card_;
   KernelAddresses kernel_;
-  std::optional<AddressFollower> addresses_;  // where a port has those of an interface
+  std::optional<AddressFollower> addresses_;  // for ports that follow an interface's addresses
   ErrorLog errors_;
   std::unique_ptr<cm_user::Service> connections_;
   std::optional<Sampler> sampler_;

@@ -21,7 +21,7 @@ constexpr int kDescriptorsWanted = 1'024;
 
 }  // namespace
 
-// Better reported here than to each program.
+// Reported here rather than to each program.
 Status Daemon::check_descriptors() {
   const std::uint64_t left = card_->shares().maximum(Limit::kDescriptors);
   if (left >= kDescriptorsMin) {
@@ -72,7 +72,7 @@ Status Daemon::start_metrics() {
   return ok();
 }
 
-// Once the socket is ours, so that a second daemon doesn't overwrite the first one's PID.
+// Called once the socket is ours, so that a second daemon doesn't overwrite the first one's PID.
 Status Daemon::write_pid_file() {
   if (options_.pid_file.empty()) {
     return ok();

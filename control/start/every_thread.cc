@@ -85,7 +85,7 @@ Result<std::set<pid_t>> new_threads(const std::set<pid_t>& known) {
   return Result<std::set<pid_t>>(std::move(found));
 }
 
-// All of them, and those that they start meanwhile.
+// Runs the task in all threads, including those started meanwhile.
 Status have_all_do_it() {
   std::set<pid_t> seen{::gettid()};
   for (;;) {

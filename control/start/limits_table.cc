@@ -10,8 +10,8 @@
 namespace uroce::control {
 namespace {
 
-// The user of this name or number. Looked up once, at the start: a directory service may take its
-// time.
+// The user of this name or number. Looked up once, at the start, since a directory service may be
+// slow.
 Result<uid_t> find_user(const std::string& name) {
   uid_t uid = 0;
   const char* const end = name.data() + name.size();

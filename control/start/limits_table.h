@@ -1,7 +1,7 @@
 #pragma once
 
-// [limits] of uroce.toml: numbers by the names of shares/limits.def, for each user, and in tables
-// of their own, [limits.NAME], for users by name or number.
+// [limits] of uroce.toml: limits under the names of shares/limits.def that hold for each user, and
+// tables [limits.NAME] for single users, by name or number.
 
 #include <toml++/toml.h>
 
@@ -10,8 +10,8 @@
 
 namespace uroce::control {
 
-// EINVAL with a sentence that names the key within the table; *wrong is then its value, nullptr if
-// it is the table itself.
+// EINVAL with a sentence that names the key within the table; *wrong is then its value, or nullptr
+// if the table itself is wrong.
 Status read_limits(const toml::node& node, ConfiguredLimits* limits, const toml::node** wrong);
 
 }  // namespace uroce::control

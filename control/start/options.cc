@@ -15,7 +15,7 @@
 namespace uroce::control {
 namespace {
 
-// Programs have drivers for these vendors' cards, and would use them for ours.
+// Programs have drivers for these vendors' cards and would try them on ours.
 constexpr std::uint32_t kTakenVendors[] = {0x15B3, 0x1D0F, 0x8086, 0x1425};
 constexpr std::int64_t kVendorIdMax = 0xFF'FFFF;
 
@@ -93,7 +93,7 @@ Status check_port(const DaemonPort& port) {
   return ok();
 }
 
-// An address can be on one port only, where peers find it.
+// Peers find an address on one port only.
 Status check_addresses_differ(const std::vector<DaemonPort>& ports) {
   std::map<Gid, const DaemonPort*> owners;
   for (const DaemonPort& port : ports) {

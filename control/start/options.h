@@ -1,7 +1,7 @@
 #pragma once
 
-// What the user chose: flags of uroced and the TOML file of --config, checked. Flags win over the
-// file; ports given by flags replace the file's.
+// The user's options, from flags of uroced and the TOML file of --config, checked. Flags override
+// the file; ports given by flags replace the file's.
 
 #include <string>
 #include <vector>
@@ -26,7 +26,7 @@ struct DaemonPort {
   std::vector<GatewayRoute> routes;
   std::uint32_t mtu = 1500;
   bool mtu_chosen = false;  // by the user
-  std::string interface;    // the kernel's, which carries the addresses; empty: none
+  std::string interface;    // name of the tap interface that carries the addresses; empty: none
   Faults faults;
 };
 
@@ -37,7 +37,7 @@ struct DaemonOptions {
   std::uint32_t workers = 1;
   IdlePolicy idle = IdlePolicy::kAdaptive;
   Recovery recovery = Recovery::kSelective;
-  bool direct = true;   // messages within the daemon need no frames
+  bool direct = true;   // messages between queue pairs of one worker need no frames
   bool latency = true;  // queue pairs time their messages
   PagingLimits paging;
   ConfiguredLimits limits;
@@ -45,16 +45,16 @@ struct DaemonOptions {
   Identity identity;
   std::string log_level = "info";
   std::string pid_file;
-  std::string metrics;  // where they are served; empty: nowhere
+  std::string metrics;  // where metrics are served; empty: nowhere
   int ready_descriptor = -1;
   CallFilter call_filter = kCallFilterDefault;
   bool telemetry = false;
   bool console = false;
   std::vector<std::string> eal_arguments;
-  std::vector<std::string> command_line;  // with the program's name, to be read again
+  std::vector<std::string> command_line;  // argv, including the program's name, for a reload
 };
 
-// What became of the command line: options to start with, or a text to print (--help, --version).
+// The parsed command line: options to start with, or a text to print (--help, --version).
 struct CommandLine {
   DaemonOptions options;
   std::string text;
@@ -91,7 +91,7 @@ Status set_vendor_part_id(std::int64_t id, DaemonOptions* options);
 // Reads a TOML file into *options. Errors name file, line and key.
 Status read_config_file(const std::string& path, DaemonOptions* options);
 
-// What only the whole shows: at least one port, no address twice, and so on.
+// Checks across options: at least one port, no address twice, and so on.
 Status check_options(const DaemonOptions& options);
 
 }  // namespace uroce::control

@@ -17,11 +17,11 @@ namespace {
 
 constexpr Capabilities capability_bit(int capability) { return Capabilities{1} << capability; }
 
-// For reopening an interface that came back, whose rings are locked memory; promiscuous mode,
-// addresses, neighbours.
+// To reopen an interface that is back, with rings in locked memory; promiscuous mode, addresses,
+// neighbours.
 constexpr Capabilities kInterfaces =
     capability_bit(CAP_NET_RAW) | capability_bit(CAP_NET_ADMIN) | capability_bit(CAP_IPC_LOCK);
-// For reopening one by af_xdp as well: its program is loaded, and its map found by number.
+// To reopen it with af_xdp as well: its BPF program is loaded, and its map found by id.
 constexpr Capabilities kXdp = capability_bit(CAP_BPF) | capability_bit(CAP_SYS_ADMIN);
 // A card's driver maps memory for it and, without an IOMMU, looks up physical addresses.
 constexpr Capabilities kCards =
@@ -32,7 +32,7 @@ constexpr Capabilities kOtherUsers =
     capability_bit(CAP_CHECKPOINT_RESTORE) | capability_bit(CAP_SYS_RESOURCE);
 constexpr unsigned kOthersConnect = 0077;
 
-// Read by threads that are told to give up the rest.
+// Read by each thread that drops the rest.
 std::atomic<Capabilities> kept_by_all{0};
 std::atomic<int> giving_up_failed{0};
 

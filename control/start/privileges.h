@@ -1,7 +1,7 @@
 #pragma once
 
-// The rights that a daemon keeps once it is started: capabilities for its ports and for the
-// programs it serves, and none to get more.
+// The privileges that a daemon keeps after start-up: capabilities for its ports and for the
+// programs it serves, and no way to gain more.
 
 #include <cstdint>
 
@@ -12,13 +12,13 @@ namespace uroce::control {
 
 using Capabilities = std::uint64_t;  // a bit for each CAP_ number
 
-// What a running daemon with these options may need, whether it has it or not:
-// ports on cards and interfaces, to reopen, to set them up and to have addresses on them; programs
-// of other users (the socket's mode lets them connect), to reach their memory. Of the same user on
-// loopback and udp ports: none.
+// Capabilities that a running daemon with these options may need, whether it has them or not: for
+// ports on cards and interfaces, to reopen and configure them and to add addresses; for programs of
+// other users (if the socket's mode lets them connect), to access their memory. For programs of the
+// same user on loopback and udp ports: none.
 Capabilities needed_capabilities(const DaemonOptions& options);
 
-// Gives up all others in every thread, for good: no program that is started ever has more.
+// Drops all others in every thread, permanently: no program started later gains more.
 Status keep_only(Capabilities kept);
 
 }  // namespace uroce::control

@@ -196,7 +196,7 @@ void Reload::bring_address(std::size_t index, const IpPrefix& prefix, Lines* lin
   lines->push_back(device.name() + ": ip: " + to_string(prefix) + " is added");
 }
 
-// True if the port doesn't have it any more. One that `uroce addr` removed counts as well.
+// True if the port doesn't have it any more, also if `uroce addr` had removed it.
 bool Reload::drop_address(std::size_t index, const IpPrefix& prefix, Lines* lines) {
   Device& device = card_.devices()[index];
   const Status status = remove_address(card_, kernel_, device, prefix.address);

@@ -1,7 +1,7 @@
 #pragma once
 
 // SIGHUP: reads flags and file again, and applies what can change while programs are served. Each
-// difference is a line in the log; a file that can't be read or parsed changes nothing at all.
+// difference is logged; a file that can't be read or parsed changes nothing.
 
 #include <functional>
 #include <memory>
@@ -18,13 +18,14 @@ namespace uroce::control {
 
 class Reload {
  public:
-  // `given` is what the user chose at the start. Card, kernel and ports (of the card's devices, in
-  // their order) outlive this.
+  // `given`: the options at the start. Card, kernel and ports (of the card's devices, in the same
+  // order) outlive this.
   Reload(DaemonOptions given, Card& card, KernelAddresses& kernel,
          const std::vector<std::unique_ptr<Port>>& ports)
       : given_(std::move(given)), card_(card), kernel_(kernel), ports_(ports) {}
 
-  // Reads the daemon's command line again. What became of it, a sentence a line.
+  // Reads the command line and its file again and applies them. Returns a sentence per line for the
+  // log.
   std::vector<std::string> read_again();
   // The same for options that have been read. REQUIRES: they were checked.
   std::vector<std::string> take(const DaemonOptions& wanted);
@@ -39,7 +40,7 @@ class Reload {
   bool drop_address(std::size_t index, const IpPrefix& prefix, Lines* lines);
   void take_faults(std::size_t index, const DaemonPort& wanted, Lines* lines);
 
-  DaemonOptions given_;  // as far as it has been taken
+  DaemonOptions given_;  // the options that have been applied
   Card& card_;
   KernelAddresses& kernel_;
   const std::vector<std::unique_ptr<Port>>& ports_;
