@@ -36,7 +36,7 @@ struct HelperPool::State {
     Heartbeat heartbeat;  // the helper's, a beat for each job
     Liveness liveness{heartbeat};
     Time looked = monotonic_now();
-    Duration held_up = 0;  // until then, by this job or the lack of a helper
+    Duration held_up = 0;  // up to `looked`: time spent in this job, or waiting for a helper
   };
 
   explicit State(Duration how_long) : timeout(how_long) {}
@@ -57,12 +57,12 @@ struct HelperPool::State {
   std::map<User, Jobs> users;  // with jobs, or a helper
   std::size_t helpers = 0;
   std::size_t idle = 0;  // of them
-  bool news = false;     // a user's timeout has ended since next_look()
+  bool news = false;     // a user's timeout has expired since next_look()
   bool stopping = false;
 };
 
-// Time in which the helper only lacked a processor, or the whole daemon didn't run, doesn't count
-// (base/time/liveness.h).
+// Time in which the helper only waited for a processor, or the whole daemon didn't run, doesn't
+// count (base/time/liveness.h).
 void HelperPool::State::look(const User& user, Jobs& jobs, Time now) {
   const Duration since = std::min(now - jobs.looked, Liveness::kLookMax);
   if (!jobs.under_way() || since < kLookInterval) {
@@ -71,7 +71,7 @@ void HelperPool::State::look(const User& user, Jobs& jobs, Time now) {
   const bool before = jobs.held_up > timeout;
   jobs.looked = now;
   if (jobs.has_helper) {
-    // Without a descriptor for asking the kernel, it is assumed to wait.
+    // Without a descriptor to query the kernel, the helper is assumed to wait.
     jobs.held_up = jobs.liveness.look(
         now, thread_state(jobs.heartbeat.thread()).value_or(ThreadState{.state = 'S'}));
   } else if (idle == 0 || !may_have_helper(user)) {
@@ -179,7 +179,7 @@ void HelperPool::State::run_jobs(std::unique_lock<std::mutex>& lock, const User&
     try {
       job();
     } catch (const std::bad_alloc&) {
-      // Jobs that somebody waits for catch exceptions themselves.
+      // Jobs with a waiter catch exceptions themselves.
     }
     job = nullptr;
     done.ring();

@@ -5,11 +5,11 @@
 // file of the program's own FUSE file system).
 //
 // At most one helper works on a user's jobs; when they are done it is free for others. A helper
-// that doesn't come back is abandoned: further jobs of its user are refused with a sentence, and
-// other users' jobs get other helpers. Root in a container can act as many users, so the users of
-// one user namespace together get at most half of the helpers that others leave, as in shares/. An
-// idle helper exits after a while, but the last one stays, for when no thread can be created. Any
-// thread may call.
+// that hangs is abandoned: further jobs of its user are refused with a sentence, and other users'
+// jobs get other helpers. Root in a container can act as many users, so the users of one user
+// namespace together get at most half of the helpers that others leave, as in shares/. An idle
+// helper exits after a while, but the last one stays, in case no thread can be created. Any thread
+// may call.
 
 #include <functional>
 #include <memory>
@@ -26,8 +26,8 @@ class HelperPool {
   // How long one job may take, or a user's jobs may wait for a helper. Legitimate jobs take
   // microseconds.
   static constexpr Duration kTimeout = kNanosecondsPerSecond;
-  static constexpr std::size_t kHelpersMax = 64;  // threads; further users wait. One is spare
-  static constexpr std::size_t kJobsMax = 256;    // of one user that wait
+  static constexpr std::size_t kHelpersMax = 64;  // threads, one of them spare; further users wait
+  static constexpr std::size_t kJobsMax = 256;    // queued jobs of one user
   static constexpr Duration kIdleMax = kNanosecondsPerSecond;
 
   explicit HelperPool(Duration timeout = kTimeout);
@@ -49,15 +49,15 @@ class HelperPool {
   void quieten();
   // Whether the user's helper makes progress. EBUSY: it hangs.
   [[nodiscard]] Status check(const User& user) const;
-  // When the result of check() may change for some user if nothing is done until then; kNever:
-  // never. Ask again then.
+  // The time at which check() may change for some user without other events; call check() again
+  // then. kNever: no such time.
   [[nodiscard]] Time next_look() const;
 
   [[nodiscard]] std::size_t threads() const;
 
  private:
   struct State;
-  std::shared_ptr<State> state_;  // the threads' too
+  std::shared_ptr<State> state_;  // shared with the threads
 };
 
 }  // namespace uroce::control

@@ -8,7 +8,7 @@
 namespace uroce::control {
 namespace {
 
-// Descriptors that might block are closed here, on the helper; they keep their index.
+// Closes descriptors that might block here, on the helper; the others keep their index.
 void keep_recognised(Record& record) {
   for (UniqueFd& descriptor : record.descriptors) {
     if (!is_answering_file(descriptor.get())) {
@@ -59,7 +59,7 @@ void Inbox::arrive(Arrivals& place, const std::function<void(Arrival&)>& fill) {
     fill(place.front());
   } catch (const std::bad_alloc&) {
     place.front().receipt = ReceiveStatus::kClosed;
-    place.front().record->descriptors.clear();  // here, where closing may block
+    place.front().record->descriptors.clear();  // here on the helper, where closing may block
     place.front().opened.clear();
   }
   const std::lock_guard lock(mutex_);

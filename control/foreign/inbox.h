@@ -20,25 +20,25 @@ class Inbox : public std::enable_shared_from_this<Inbox> {
   struct Arrival {
     std::uint64_t tag = 0;
     ReceiveStatus receipt = ReceiveStatus::kNothing;
-    // Its descriptors may be used and closed anywhere; not valid: one of a kind that may not.
+    // Its descriptors can be used and closed on any thread; an invalid one replaces one that can't.
     std::shared_ptr<Record> record;
     std::vector<UniqueFd> opened;
   };
-  // What the helper opens of what a record names; nothing by default.
+  // Opens, on the helper, files that a record names; by default none.
   using Open = std::function<std::vector<UniqueFd>(const Record&)>;
 
   using Arrivals = std::list<Arrival>;
 
-  // Has the record at the head of the socket received; the helpers' descriptor is readable when it
-  // is here; ReceiveStatus::kClosed if the helper found no memory. EBUSY, and then nothing has
-  // happened.
+  // Lets a helper receive the record at the head of the socket; HelperPool::descriptor() is
+  // readable when it has arrived; ReceiveStatus::kClosed if the helper had no memory. EBUSY: not
+  // started.
   Status fetch(HelperPool& helpers, const User& user,
                const std::shared_ptr<const ForeignSocket>& socket, std::uint64_t tag,
                Open open = {});
-  // The same with a record that is received already.
+  // The same for a record that is received already.
   Status open(HelperPool& helpers, const User& user, Record record, std::uint64_t tag, Open open);
 
-  // What has arrived since, in order.
+  // Records that have arrived since the last call, in order.
   Arrivals take();
 
  private:
