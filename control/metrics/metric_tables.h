@@ -1,19 +1,19 @@
 #pragma once
 
-// Which number of the status report is which metric. A counter's name lacks its "_total".
+// Maps members of the status report to metrics. Names of counters lack the suffix "_total".
 
 #include <string_view>
 
 namespace uroce::control {
 
 struct MetricRow {
-  std::string_view member;  // of the report's object
+  std::string_view member;  // in the report's object
   std::string_view name;
   std::string_view help;
   double factor = 1;
 };
 
-// Of devices[]: the names of node_exporter's infiniband collector.
+// devices[], under the names of node_exporter's infiniband collector.
 inline constexpr MetricRow kPortCounters[] = {
     {"rx_bytes", "node_infiniband_port_data_received_bytes",
      "Number of data octets received on all links"},
@@ -33,8 +33,8 @@ inline constexpr MetricRow kPortCounters[] = {
      "Datagrams whose IPv4 identification followed from their ICRC"},
 };
 
-// Of devices[].hw_counters, where the collector has another name than the hardware. The others are
-// uroce_NAME, with the help of dataplane/qp/counters.def.
+// devices[].hw_counters for which the collector's name differs from the hardware's. The others are
+// uroce_NAME, with the help text of dataplane/qp/counters.def.
 inline constexpr MetricRow kHardwareNames[] = {
     {"packet_seq_err", "node_infiniband_packet_sequence_errors", ""},
     {"implied_nak_seq_err", "node_infiniband_implied_nak_seq_errors", ""},
@@ -50,7 +50,7 @@ inline constexpr MetricRow kHardwareNames[] = {
     {"rx_icrc_encapsulated", "node_infiniband_rx_icrc_encapsulated_errors", ""},
 };
 
-// Of workers[].
+// workers[].
 inline constexpr MetricRow kWorkerCounters[] = {
     {"turns", "uroce_worker_turns", "Turns of a worker"},
     {"idle_turns", "uroce_worker_idle_turns", "Turns of a worker in which there was nothing to do"},
@@ -81,7 +81,7 @@ inline constexpr MetricRow kWorkerCounters[] = {
     {"copies_late", "uroce_worker_copies_late", "Such copies that took long"},
 };
 
-// Of sessions[], added up.
+// sessions[], summed.
 inline constexpr MetricRow kObjects[] = {
     {"pds", "uroce_protection_domains", "Protection domains of all programs"},
     {"regions", "uroce_memory_regions", "Memory regions of all programs"},

@@ -14,11 +14,11 @@ struct MetricsAddress {
   std::string path;
 };
 
-// EINVAL with a sentence: it is neither.
+// EINVAL with a sentence.
 [[nodiscard]] Result<MetricsAddress> parse_metrics_address(const std::string& text);
 
-// A listening socket there. A UNIX socket replaces one that nobody listens on any more; only its
-// owner and his group may connect.
+// Opens a listening socket. A UNIX socket replaces a stale one that nobody listens on; only its
+// owner and group may connect.
 [[nodiscard]] Result<UniqueFd> listen_for_metrics(const MetricsAddress& address);
 
 }  // namespace uroce::control

@@ -1,7 +1,7 @@
 #pragma once
 
-// How long messages and page faults take, as metrics: histograms of ports and workers, whose number
-// of bounds is fixed, and summaries of queue pairs, for those who ask.
+// Latencies of messages and page faults as metrics: histograms with fixed bounds for ports and
+// workers and, on request, summaries for queue pairs.
 
 #include <nlohmann/json.hpp>
 

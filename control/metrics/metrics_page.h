@@ -1,6 +1,6 @@
 #pragma once
 
-// A page of metrics while it is written, and what is read out of the report for it.
+// Writes a page of metrics; helpers to read the report.
 
 #include <cstdint>
 #include <nlohmann/json.hpp>
@@ -11,7 +11,7 @@
 
 namespace uroce::control {
 
-// null: there is none.
+// null if missing.
 [[nodiscard]] const nlohmann::ordered_json& member(const nlohmann::ordered_json& object,
                                                    std::string_view name);
 [[nodiscard]] double number(const nlohmann::ordered_json& value);
@@ -28,7 +28,7 @@ class MetricsPage {
   // The samples that follow are of this family.
   void family(Kind kind, std::string_view name, std::string_view help);
 
-  // `part`: what histograms and summaries have at the end of a sample's name.
+  // `part`: suffix of the sample's name, for histograms and summaries.
   void sample(const Labels& labels, double value, std::string_view part = "");
 
   std::string end() { return std::move(page_) + (open_metrics_ ? "# EOF\n" : ""); }
@@ -40,7 +40,7 @@ class MetricsPage {
   std::string page_;
 };
 
-// As pages have it.
+// The number as written on a page.
 [[nodiscard]] std::string written(double value);
 
 }  // namespace uroce::control

@@ -102,7 +102,8 @@ MetricsServer::~MetricsServer() {
   }
 }
 
-// After a failure there is no retry before the interval is over either: trying may take long.
+// After a failure there is no retry before the interval ends either, since an attempt may take
+// long.
 void MetricsServer::fetch_anew() {
   pages_ = {};
   const auto text = fetch_();

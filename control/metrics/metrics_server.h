@@ -1,7 +1,7 @@
 #pragma once
 
-// Answers Prometheus' scrapes in a thread of its own. It asks the control thread for its report
-// over the daemon's socket, as `uroce status` does, and keeps what it got for a second.
+// Serves Prometheus scrapes in its own thread. It fetches the status report over the daemon's
+// socket, as `uroce status` does, and caches it for a second.
 
 #include <array>
 #include <cstdint>
@@ -22,15 +22,15 @@ namespace uroce::control {
 
 class MetricsServer {
  public:
-  // Of each scrape; others of the same moment share it.
+  // Maximum age of the report in a scrape; concurrent scrapes share it.
   static constexpr Duration kReportAge = kNanosecondsPerSecond;
   static constexpr unsigned kConnectionsMax = 64;
-  static constexpr unsigned kConnectionSecondsMax = 10;  // without a word
+  static constexpr unsigned kConnectionSecondsMax = 10;  // of inactivity
 
-  // The text of the status report, called by the server's thread only.
+  // Returns the text of the status report; called by the server's thread only.
   using Fetch = std::function<Result<std::string>()>;
 
-  // `where` as parse_metrics_address() takes it.
+  // `where`: see parse_metrics_address().
   [[nodiscard]] static Result<std::unique_ptr<MetricsServer>> start(const std::string& where,
                                                                     Fetch fetch);
   // Waits for the thread, which may be waiting for fetch().
@@ -38,19 +38,20 @@ class MetricsServer {
   MetricsServer(const MetricsServer&) = delete;
   MetricsServer& operator=(const MetricsServer&) = delete;
 
-  // A page, or why there is none. Called by the server's thread.
+  // A page, or the error that prevents it. Called by the server's thread.
   Result<std::string> page(const MetricsQuery& wish);
 
  private:
   explicit MetricsServer(Fetch fetch) : fetch_(std::move(fetch)) {}
 
   const Fetch fetch_;
-  std::string unix_path_;  // to be removed
+  std::string unix_path_;  // removed at the end
   MHD_Daemon* daemon_ = nullptr;
 
   void fetch_anew();
 
-  // The server's thread's: the report, why there is none, and its pages, by wish.
+  // Used by the server's thread only: the report, or the error instead, and its pages by
+  // MetricsQuery.
   nlohmann::ordered_json report_;
   std::optional<Error> failure_;
   std::array<std::string, 4> pages_;

@@ -119,7 +119,7 @@ void write_workers(const Json& workers, MetricsPage& page) {
   }
 }
 
-// Sessions that have a device: others only requested a report.
+// Whether the session has a device open: others only requested a report.
 bool uses_card(const Json& session) { return !text(member(session, "device")).empty(); }
 
 void write_sessions(const Json& sessions, MetricsPage& page) {
@@ -197,7 +197,7 @@ std::string metrics_text(const Json& report, const MetricsQuery& wish) {
   MetricsPage page(wish.open_metrics);
   write_daemon(report, page);
   if (report.contains("complete") && !report["complete"].get<bool>()) {
-    return page.end();  // a worker doesn't answer: its counters would seem to have decreased
+    return page.end();  // a worker doesn't respond: counters would seem to have decreased
   }
   write_devices(member(report, "devices"), text(member(report, "version")), page);
   write_latencies(member(report, "devices"), page);

@@ -10,14 +10,14 @@ namespace uroce::control {
 
 struct MetricsQuery {
   bool open_metrics = false;  // OpenMetrics 1.0 instead of Prometheus' text format 0.0.4
-  bool queue_pairs = false;   // with those of each queue pair
+  bool queue_pairs = false;   // include metrics of each queue pair
 };
 
-// More of them aren't listed.
+// Further queue pairs aren't listed.
 inline constexpr std::size_t kMetricQueuePairsMax = 1'000;
 
-// What the report lacks isn't on the page. If a worker didn't answer, so are no counters: only how
-// many threads are stuck.
+// What the report lacks isn't on the page. If a worker didn't respond, the page has no counters,
+// only the number of stuck threads.
 [[nodiscard]] std::string metrics_text(const nlohmann::ordered_json& report,
                                        const MetricsQuery& wish);
 
