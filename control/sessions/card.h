@@ -1,7 +1,7 @@
 #pragma once
 
-// The state that all sessions share: the devices, the engine, the key table, the pages that
-// programs map, and what is counted or numbered daemon-wide. Control thread only.
+// The state that all sessions share: the devices, the engine, the key table, the status pages that
+// programs map, and daemon-wide counters and number pools. Control thread only.
 
 #include <cstdint>
 #include <deque>
@@ -29,15 +29,15 @@ class Session;
 
 class Card {
  public:
-  // All that is given outlives the card. `status` has a WorkerStatus per page and worker.
+  // All arguments outlive the card. `status` has a page with a WorkerStatus per worker.
   Card(Engine& engine, KeyTable& keys, const SealedMemory& status,
        std::uint64_t seed = std::random_device{}());
 
   void add_device(std::uint16_t port_index, Port& port, std::vector<IpPrefix> addresses,
                   const Identity& identity);
-  // Workers drop frames that aren't for an address of the device.
+  // Sends the device's addresses to the workers, which drop frames for any other.
   void tell_workers_addresses(const Device& device);
-  // Tells every program that has the device open of an event of its port.
+  // Reports an event of the device's port to every program that has the device open.
   void announce(const Device& device, std::uint32_t event);
   [[nodiscard]] Devices& devices() { return devices_; }
 
@@ -45,11 +45,11 @@ class Card {
   [[nodiscard]] KeyTable& keys() { return keys_; }
   [[nodiscard]] const SealedMemory& status() const { return status_; }
 
-  // Time for everything in control.
+  // The clock of all control code.
   [[nodiscard]] Time now() const { return clock_(); }
   void set_clock(std::function<Time()> clock) { clock_ = std::move(clock); }
 
-  // Sessions that are there, by id. Each enters and leaves by itself.
+  // The sessions by id. Each registers and unregisters itself.
   [[nodiscard]] const std::map<std::uint64_t, Session*>& sessions() const { return sessions_; }
   [[nodiscard]] Session* find_session(std::uint64_t id) const;
   void enter(Session& session);
@@ -58,11 +58,11 @@ class Card {
   [[nodiscard]] NumberPool& qpns() { return qpns_; }
   [[nodiscard]] NumberPool& cqns() { return cqns_; }
   [[nodiscard]] NumberPool& srqns() { return srqns_; }
-  // The program whose queue pair has this number; nullptr: there is none.
+  // The program that owns the queue pair with this number; nullptr: none.
   [[nodiscard]] const Peer* owner_of_qp(std::uint32_t qpn) const;
   PdId new_pd() { return next_pd_++; }  // 64 bits: never wraps
 
-  // Of all queue pairs. REQUIRES: set before there are sessions.
+  // Settings for all queue pairs. REQUIRES: set before the first session.
   [[nodiscard]] const CongestionSettings& congestion() const { return congestion_; }
   void set_congestion(const CongestionSettings& settings) { congestion_ = settings; }
 

@@ -1,7 +1,7 @@
 #pragma once
 
-// The daemon's end of a program's command page (abi/command_page.h). Every byte of it can be
-// written by the program: a request is copied before it is parsed, and an undefined state counts as
+// The daemon's end of a program's command page (abi/command_page.h). The program can write every
+// byte of it at any time: a request is copied before it is parsed, and an undefined state counts as
 // no request. Control thread only.
 
 #include <algorithm>
@@ -20,20 +20,20 @@ class CommandPage {
 
   // From now on the program may write a request here.
   void start_polling() {
-    State expected = state();  // mostly kPolled already: then the line isn't written
+    State expected = state();  // usually kPolled already: then the cache line isn't written
     if (expected == State::kNotPolled) {
       page_.state.compare_exchange_strong(expected, State::kPolled);
     }
   }
-  // From now on the program uses the socket. False: it has written a request meanwhile, which has
-  // to be served.
+  // From now on the program uses the socket. False: it has written a request meanwhile, which must
+  // be served.
   [[nodiscard]] bool stop_polling() {
     State expected = State::kPolled;
     return page_.state.compare_exchange_strong(expected, State::kNotPolled) ||
            !has_request_in(expected);
   }
   [[nodiscard]] bool has_request() const { return has_request_in(state()); }
-  // A copy of the request, which has to be answered next. REQUIRES: has_request()
+  // Copies the request, which must be answered next. REQUIRES: has_request()
   [[nodiscard]] Record take() {
     const std::uint32_t length = std::min<std::uint32_t>(
         page_.request_length.load(std::memory_order_relaxed), abi::kPageRequestMax);
@@ -41,8 +41,9 @@ class CommandPage {
     record.bytes.assign(page_.request, page_.request + length);
     return record;
   }
-  // Answers the request; `looks`: the next request may come here, too. False: the reply has to go
-  // through the socket, now or later, because it doesn't fit or the program already sleeps there.
+  // Writes the reply; `looks`: the next request may be written here, too. False: the reply must be
+  // sent through the socket, now or later, because it doesn't fit or the program already sleeps
+  // there.
   [[nodiscard]] bool answer(const Record& reply, bool looks) {
     if (reply.bytes.size() > abi::kPageReplyMax || !reply.descriptors.empty()) {
       return reply_by_socket();
@@ -54,7 +55,7 @@ class CommandPage {
     const State next = looks ? State::kPolled : State::kNotPolled;
     return page_.state.compare_exchange_strong(expected, next) || reply_by_socket();
   }
-  // The reply goes through the socket. Always false, for answer().
+  // Marks that the reply goes through the socket. Always returns false, for answer().
   bool reply_by_socket() {
     page_.state.store(State::kReplyBySocket, std::memory_order_release);
     return false;

@@ -1,7 +1,7 @@
 #pragma once
 
-// The slots of a session's doorbells, one per queue pair. A freed one is reused late, so that old
-// doorbells find nothing. Control thread only.
+// The slots of a session's doorbells, one per queue pair. A freed slot is reused as late as
+// possible, so that stale doorbells find no queue pair. Control thread only.
 
 #include <cstdint>
 
@@ -13,7 +13,7 @@ namespace uroce::control {
 
 class DoorbellSlots {
  public:
-  // Of nothing: all are taken.
+  // Empty if all are taken.
   [[nodiscard]] PooledNumber<DoorbellSlots> take() {
     return slots_.empty() ? PooledNumber<DoorbellSlots>()
                           : PooledNumber<DoorbellSlots>(*this, slots_.take());

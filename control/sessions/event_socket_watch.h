@@ -1,8 +1,7 @@
 #pragma once
 
-// Watches the event sockets that were full for room to write. It has an epoll of its own, which the
-// server watches along with everything else, so that sessions needn't know the server. Control
-// thread only.
+// Watches full event sockets until they are writable. It has its own epoll descriptor, which the
+// server watches, so that sessions needn't know the server. Control thread only.
 
 #include <cstddef>
 #include <cstdint>
@@ -16,7 +15,8 @@ class EventSocketWatch {
  public:
   EventSocketWatch();
 
-  // Readable while a watched socket is writable, or its reader is gone; -1: epoll_create1() failed.
+  // Readable while a watched socket is writable or closed by its reader; -1: epoll_create1()
+  // failed.
   [[nodiscard]] int descriptor() const { return poll_.get(); }
   // Watches the writing end of a session's socket, until leave(). False: epoll_ctl() failed.
   [[nodiscard]] bool watch(int write_end, std::uint64_t session);

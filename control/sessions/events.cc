@@ -20,7 +20,7 @@ void announce_of_srq(const Owner& owner, std::uint32_t event) {
   owner.session->announce(event, owner.handle, owner.session->srqs.find(owner.handle)->cookie);
 }
 
-// A receiving queue pair of an XRC domain: all its holders are notified.
+// For an XRC receive queue pair all its holders are notified.
 void announce_of_qp(const Owner& owner, std::uint32_t event) {
   const QpObject& qp = *owner.session->qps.find(owner.handle);
   if (!qp.target) {
@@ -32,8 +32,8 @@ void announce_of_qp(const Owner& owner, std::uint32_t event) {
   });
 }
 
-// The same for XRC shared receive queues, into whose completion queue receiving queue pairs without
-// one complete. Later requests for such a queue are refused, and their queue pair then fails.
+// The same for XRC shared receive queues: XRC receive queue pairs complete into these queues'
+// completion queue. Later requests for such a queue are refused, and their queue pair then fails.
 void give_up_srqs(Session& session, const CqObject* cq) {
   Engine& engine = session.card().engine();
   std::map<SharedXrcDomain*, std::set<std::uint32_t>> given_up;

@@ -1,7 +1,7 @@
 #pragma once
 
-// What workers tell of numbered objects becomes events of the programs that own them. Control
-// thread only.
+// Turns workers' notices about numbered objects into asynchronous events for the programs that own
+// them. Control thread only.
 
 #include <cstdint>
 
@@ -12,11 +12,11 @@ namespace uroce::control {
 class Card;
 class Session;
 
-// An event of the queue pair, completion queue or shared receive queue with this number. Objects
-// that are gone have nobody who could be told.
+// Reports an event of the queue pair, completion queue or shared receive queue with this number.
+// Ignored if the object is gone.
 void announce(Card& card, AsyncEvent event, std::uint32_t number);
 
-// Tells the program that its completion queue has overrun.
+// Reports to the program that its completion queue has overrun.
 void announce_overrun(Session& session, std::uint32_t handle);
 
 }  // namespace uroce::control

@@ -41,7 +41,7 @@ Status Groups::attach(QpObject& object, const Gid& group) {
   try {
     tell_workers([&](Worker& worker) { worker.attach(qp.port, group, qp.qpn); });
   } catch (const std::bad_alloc&) {
-    detach(object, group);  // from those that have been told
+    detach(object, group);  // from the workers that know already
     throw;
   }
   return ok();

@@ -1,7 +1,7 @@
 #pragma once
 
-// Which multicast groups have queue pairs here. All workers learn of every member, since any of
-// them may receive for the group. Control thread only.
+// Multicast groups and their queue pairs. All workers are told every member, since any of them may
+// receive packets of the group. Control thread only.
 
 #include <cstddef>
 #include <cstdint>
@@ -33,7 +33,7 @@ class Groups {
   void tell_workers(const Change& change);
 
   Engine& engine_;
-  std::map<Key, std::uint32_t> members_;  // how many queue pairs are in each
+  std::map<Key, std::uint32_t> members_;  // number of queue pairs in each
 };
 
 }  // namespace uroce::control

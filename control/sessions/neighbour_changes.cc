@@ -100,7 +100,7 @@ void follow_moves(Card& card, Device& device) {
   }
 }
 
-// A peer on this same port has the address, too.
+// Also for peers on this same port.
 void follow_own_mac(Card& card, Device& device) {
   change_paths(card, device, [&](Path& path) {
     path.source_mac = device.mac();

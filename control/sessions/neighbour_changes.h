@@ -10,7 +10,7 @@
 namespace uroce::control {
 
 void follow_neighbours(Card& card, Device& device, std::span<const Neighbour> moved);
-// Those of the device that are due (control/ip/neighbour_moves.h).
+// Handles the device's changes that are due (control/ip/neighbour_moves.h).
 void follow_moves(Card& card, Device& device);
 
 void follow_own_mac(Card& card, Device& device);

@@ -9,7 +9,7 @@ namespace uroce::control {
 
 NumberPool::NumberPool(std::uint32_t first, std::uint32_t count_max, std::uint64_t seed)
     : first_(first), count_max_(count_max) {
-  // A restarted daemon should not be taken for the previous one by peers that didn't notice.
+  // Peers that didn't notice a restart must not take new queue pairs for old ones.
   std::mt19937_64 random(seed);
   next_ = static_cast<std::uint32_t>(random()) & kQpnMask;
 }

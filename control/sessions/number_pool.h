@@ -24,10 +24,10 @@ struct Owner {
 // had the same low bits.
 class NumberPool {
  public:
-  // Numbers whose low 16 bits are at least `first`. `count_max` of them at a time.
+  // Numbers whose low 16 bits are at least `first`. At most `count_max` at a time.
   NumberPool(std::uint32_t first, std::uint32_t count_max, std::uint64_t seed);
 
-  // An empty result: all numbers are taken; with `chosen`: that number (or its low 16 bits) is.
+  // Empty if all numbers are taken or, with `chosen`, if that number (or its low 16 bits) is.
   [[nodiscard]] PooledNumber<NumberPool> take(const Owner& owner, std::uint32_t chosen = 0);
   [[nodiscard]] const Owner* find(std::uint32_t number) const;
   [[nodiscard]] std::size_t count() const { return owners_.size(); }

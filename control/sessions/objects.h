@@ -1,7 +1,7 @@
 #pragma once
 
-// The objects of a session, as control holds them. A use count keeps an object from being destroyed
-// while another one needs it: EBUSY, as in Linux.
+// Control's records of a session's objects. An object with a use count above zero can't be
+// destroyed: EBUSY, as in Linux.
 
 #include <cstdint>
 #include <memory>
@@ -31,26 +31,26 @@ struct ProtectionDomain {
   Charge charge;
 };
 
-// Memory of the daemon's that programs use as memory of the device.
+// Daemon memory that programs use as device memory (ibv_dm).
 struct DeviceMemory {
-  std::shared_ptr<SealedMemory> memory;  // regions keep it too
+  std::shared_ptr<SealedMemory> memory;  // shared with regions
   std::uint64_t length = 0;
   std::uint32_t users = 0;
-  std::shared_ptr<Charge> charge;  // of the session that made it, until the last handle is gone
+  std::shared_ptr<Charge> charge;  // to the session that created it, until the last handle is gone
 };
 
 struct MemoryRegion {
   std::uint32_t key = 0;
   ProtectionDomain* pd = nullptr;
   std::uint64_t length = 0;
-  DeviceMemory* dm = nullptr;  // the one that it is in, if any
-  bool on_demand = false;      // it is a range of the session's mirror
+  DeviceMemory* dm = nullptr;  // the device memory that the region is in, if any
+  bool on_demand = false;      // a range of the session's mirror
   Charge charge;
-  LockedCharge locked;  // of the program's memory; nothing, if it is paged on demand
+  LockedCharge locked;  // for the program's pinned memory; empty with on-demand paging
 };
 
 struct MemoryWindow {
-  std::uint32_t key = 0;  // the first it had: the tag changes with each bind
+  std::uint32_t key = 0;  // the first key: the tag changes with each bind
   ProtectionDomain* pd = nullptr;
   Charge charge;
 };
@@ -65,9 +65,9 @@ struct CqObject {
   PooledNumber<NumberPool> id;  // daemon-wide
   std::uint64_t cookie = 0;
   std::uint32_t entry_count = 0;
-  SealedMemory memory;        // its control; the entries too, until it is resized
-  SealedMemory entries;       // since it was resized
-  SealedMemory next_entries;  // of a resize that isn't committed yet
+  SealedMemory memory;        // ring control; also the entries, until it is resized
+  SealedMemory entries;       // separate once it has been resized
+  SealedMemory next_entries;  // during a resize that isn't committed yet
   std::uint32_t next_entry_count = 0;
   std::unique_ptr<CompletionQueue> queue;
   Channel* channel = nullptr;
@@ -78,9 +78,9 @@ struct CqObject {
 struct SrqObject {
   PooledNumber<NumberPool> id;  // daemon-wide: the SRQ number
   std::uint64_t cookie = 0;
-  SealedMemory memory;        // as those of a completion queue
-  SealedMemory entries;       // since it was resized
-  SealedMemory next_entries;  // of a resize that isn't committed yet
+  SealedMemory memory;        // as for a completion queue
+  SealedMemory entries;       // separate once it has been resized
+  SealedMemory next_entries;  // during a resize that isn't committed yet
   std::uint32_t next_max_wr = 0;
   std::unique_ptr<ReceiveQueue> queue;
   ProtectionDomain* pd = nullptr;
@@ -92,22 +92,22 @@ struct SrqObject {
 };
 
 struct QpObject {
-  PooledNumber<NumberPool> qpn;      // XRC receive: `target` has it
+  PooledNumber<NumberPool> qpn;      // XRC receive: in `target`
   PooledNumber<DoorbellSlots> slot;  // XRC receive: none
   std::uint64_t cookie = 0;
   RingArena::Rings rings;
-  std::unique_ptr<ReceiveQueue> receive_queue;  // its own, if it has one
+  std::unique_ptr<ReceiveQueue> receive_queue;  // nullptr if it uses an SRQ
   std::shared_ptr<Qp> qp;
-  std::shared_ptr<XrcTarget> target;  // XRC receive: whose handle this is
+  std::shared_ptr<XrcTarget> target;  // XRC receive: the queue pair of which this is a handle
   Xrcd* xrcd = nullptr;               // XRC receive
   ProtectionDomain* pd = nullptr;
   CqObject* send_cq = nullptr;
   CqObject* recv_cq = nullptr;
   SrqObject* srq = nullptr;
-  abi::QpAttributesRecord attributes{};  // as the program set them last
-  std::optional<Path> path;              // once it has one
+  abi::QpAttributesRecord attributes{};  // as last set by the program
+  std::optional<Path> path;              // set with the address vector
   std::set<Gid> groups{};                // multicast
-  Charge charge;                         // and of the worker's copies of its send queue
+  Charge charge;                         // includes the worker's copies of its send queue
 };
 
 struct AddressHandle {

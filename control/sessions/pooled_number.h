@@ -1,7 +1,7 @@
 #pragma once
 
-// A number from a pool, released when its owner is destroyed (RAII), also if the construction of
-// that owner fails half-way. The pool outlives its numbers. Control thread only.
+// A number from a pool, released in the destructor, also if the construction of its owner fails
+// half-way. The pool outlives its numbers. Control thread only.
 
 #include <cstdint>
 #include <utility>
@@ -12,7 +12,7 @@ namespace uroce::control {
 template <typename Pool>
 class PooledNumber {
  public:
-  PooledNumber() = default;  // of nothing
+  PooledNumber() = default;  // empty
   PooledNumber(Pool& pool, std::uint32_t number) : pool_(&pool), number_(number) {}
   PooledNumber(PooledNumber&& other) noexcept
       : pool_(std::exchange(other.pool_, nullptr)), number_(other.number_) {}

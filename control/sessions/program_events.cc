@@ -71,7 +71,7 @@ void ProgramEvents::go_on() {
         break;
       case PutEvent::kFull:
         return;
-      case PutEvent::kClosed:  // nobody will read any of them
+      case PutEvent::kClosed:  // the reader is gone
         lost_ += waiting_.size();
         waiting_.clear();
         of_objects_.clear();
@@ -97,7 +97,7 @@ ProgramEvents::Waiting::iterator ProgramEvents::remove(Waiting::iterator at) {
   return waiting_.erase(at);
 }
 
-// A socket is watched only while something waits: it nearly always has room.
+// A socket is watched only while events are queued: it nearly always has room.
 void ProgramEvents::rest() {
   if (watched_ && waiting_.empty()) {
     room_.leave(socket_.get());

@@ -1,10 +1,10 @@
 #pragma once
 
-// The asynchronous events of a session on their way to its program. The socket takes a few hundred
-// records; further ones are queued here, in order, until the program has read some. As in Linux,
-// unread events of an object are discarded with it: here when the object is destroyed, in the
-// socket by the program itself (verbs_shim/objects/event_queue.h), since reading the program's end
-// would mean waiting for its other readers. Control thread only.
+// The queue of a session's asynchronous events. The socket takes a few hundred records; further
+// ones are queued here, in order, until the program has read some. As in Linux, unread events of a
+// destroyed object are discarded: those queued here by the daemon, those in the socket by the
+// program itself (verbs_shim/objects/event_queue.h), since reading the program's end would mean
+// waiting for its other readers. Control thread only.
 
 #include <cstddef>
 #include <cstdint>
@@ -21,7 +21,7 @@ class EventSocketWatch;
 
 class ProgramEvents {
  public:
-  // The subject of an event.
+  // The kind of object an event is about.
   enum class Subject : std::uint8_t { kCq, kQp, kSrq, kPort };
 
   // The limit of queued events per object: all events that can happen to a queue pair without a
@@ -30,7 +30,7 @@ class ProgramEvents {
   // port, and for objects that change states again and again.
   static constexpr std::size_t kOfObjectMax = 4;
   static constexpr std::size_t kOthersMax = 256;
-  // Records written to the socket at a time, so that other programs needn't wait for them.
+  // Records written to the socket at a time, so that other programs aren't delayed.
   static constexpr int kPutMax = 256;
 
   ProgramEvents(EventSocketWatch& room, std::uint64_t session) : room_(room), session_(session) {}
@@ -40,7 +40,8 @@ class ProgramEvents {
 
   void set_socket(UniqueFd write_end) { socket_ = std::move(write_end); }
 
-  // To the program now, or when there is room; lost if more would wait than `objects` have.
+  // Sends the event now, or when there is room; drops it if the queue already holds kOfObjectMax
+  // for each of `objects`.
   void put(const abi::AsyncEventRecord& record, std::size_t objects);
   // The socket has room again.
   void go_on();
@@ -52,7 +53,7 @@ class ProgramEvents {
 
  private:
   using Object = std::pair<Subject, std::uint64_t>;
-  using Waiting = std::map<std::uint64_t, abi::AsyncEventRecord>;  // in the order of their numbers
+  using Waiting = std::map<std::uint64_t, abi::AsyncEventRecord>;  // by sequence number
   Waiting::iterator remove(Waiting::iterator at);
   void rest();
 
@@ -60,10 +61,10 @@ class ProgramEvents {
   std::uint64_t session_;
   UniqueFd socket_;
   Waiting waiting_;
-  std::set<std::pair<Object, std::uint64_t>> of_objects_;  // the numbers of each object's events
+  std::set<std::pair<Object, std::uint64_t>> of_objects_;  // events of each object
   std::uint64_t next_number_ = 0;
   std::uint64_t lost_ = 0;
-  bool watched_ = false;  // while there are any
+  bool watched_ = false;  // true while events are queued
 };
 
 }  // namespace uroce::control

@@ -20,7 +20,7 @@ void PublishedAddresses::publish(std::uint32_t handle, const AddressHandle& addr
 
 void PublishedAddresses::withdraw(std::uint32_t handle) { put(handle, nullptr); }
 
-// Space for the old one is reserved before workers lose sight of it.
+// Space for the old one is reserved before workers lose access to it.
 void PublishedAddresses::put(std::uint32_t handle, std::unique_ptr<const AddressVector> address) {
   if (retired_.size() == retired_.capacity()) {
     retired_.reserve(std::max(kRetiredMax, 2 * retired_.size()));

@@ -1,7 +1,7 @@
 #pragma once
 
-// The address handles of a session as workers see them. An address that is replaced or withdrawn is
-// freed when no worker can look at it any more. Control thread only.
+// The address handles of a session that workers read. An address that is replaced or withdrawn is
+// freed once no worker can hold a pointer to it. Control thread only.
 
 #include <cstddef>
 #include <cstdint>
@@ -20,11 +20,11 @@ class PublishedAddresses {
   // The engine outlives this.
   explicit PublishedAddresses(Engine& engine) : engine_(engine) {}
 
-  // Lets workers see an address handle, or its new path.
+  // Makes an address handle, or its new path, visible to workers.
   void publish(std::uint32_t handle, const AddressHandle& address);
   void withdraw(std::uint32_t handle);
 
-  // For queue pairs.
+  // The table that queue pairs use.
   [[nodiscard]] const AddressTable& table() const { return table_; }
   [[nodiscard]] std::size_t retired() const { return retired_.size(); }
 
@@ -34,7 +34,7 @@ class PublishedAddresses {
 
   Engine& engine_;
   AddressTable table_;
-  std::vector<std::unique_ptr<const AddressVector>> retired_;  // workers may look at them
+  std::vector<std::unique_ptr<const AddressVector>> retired_;  // workers may still use them
 };
 
 }  // namespace uroce::control

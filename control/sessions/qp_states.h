@@ -20,8 +20,8 @@ struct TransitionRule {
 // nullptr: this transition doesn't exist.
 const TransitionRule* transition_rule(QpType type, QpState from, QpState to);
 
-// May a queue pair of this type, in state `from`, be modified to `to` with the attributes in
-// `mask`? EINVAL with a sentence that names the missing or forbidden attributes.
+// Checks that a queue pair of this type may be modified from `from` to `to` with the attributes in
+// `mask`. EINVAL with a sentence that names the missing or forbidden attributes.
 Status check_transition(QpType type, QpState from, QpState to, std::uint32_t mask);
 
 const char* name_of(QpState state);

@@ -17,9 +17,9 @@ RingArena::Rings::~Rings() {
   }
 }
 
-// Whole pages: a queue pair with small rings touches one page, and no line adjacent to another
-// queue pair's, which a processor would prefetch while the other side writes it. With ten thousand
-// queue pairs in turn a message costs a third more if they are closer together.
+// Whole pages: a queue pair with small rings touches one page, and no cache line adjacent to
+// another queue pair's, which a processor would prefetch while the other side writes it. With ten
+// thousand queue pairs in turn a message costs a third more if they are packed closer.
 std::size_t RingArena::slot_of(std::size_t bytes) {
   return (kControls + bytes + kPage - 1) / kPage * kPage;
 }
@@ -55,7 +55,7 @@ Result<RingArena::Rings> RingArena::take(std::size_t bytes) {
   return Result<Rings>(std::move(rings));
 }
 
-// If only one more slot's length is available, that is taken.
+// If there is room for only one more slot, a memory of that length is used.
 Result<RingArena::Memory*> RingArena::with_room(std::size_t slot) {
   Size& size = sizes_[slot];
   if (!size.with_room.empty()) {
@@ -103,8 +103,8 @@ Result<RingArena::Memory*> RingArena::make(std::size_t slot, std::size_t bytes, 
   return made;
 }
 
-// The memory isn't touched: a program could make each page fault take long (docs/threats.md), and a
-// session that ends returns all of it.
+// The memory isn't accessed: a program could make each page fault take long (docs/threats.md), and
+// a session that ends releases all of it.
 void RingArena::release(Memory& memory, std::uint32_t index) {
   if (!memory.packed) {
     memories_.erase(memory.number);

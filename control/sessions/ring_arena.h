@@ -1,12 +1,12 @@
 #pragma once
 
 // An allocator for the rings of a session's queue pairs: many of them share a memfd and a mapping
-// on each side, which per queue pair would be most of the cost of creating one.
+// on each side, which otherwise would be most of the cost of creating a queue pair.
 //
 // A memory is divided into slots of one size, a number of pages. Each slot size has memories of its
 // own, which double from kBytesMin to kBytesMax. Rings with more than kPackedMax bytes of entries
-// have a memory to themselves. A memory is charged as long as it exists. One without rings is
-// freed, except one per size, which is freed when the user's limits leave no room for others.
+// have their own memory. A memory is charged as long as it exists. One without rings is freed,
+// except one per size, which is freed when the user's limits require it.
 //
 // The program maps all of a memory, and so may overwrite all rings of its own session; rings of
 // other sessions never lie there. Control thread only.
@@ -40,16 +40,16 @@ class RingArena {
     Charge descriptor;
     SealedMemory shared;
     std::size_t slot = 0;                   // bytes of controls and entries
-    bool packed = false;                    // for many, not for one, who has the descriptor
-    std::uint32_t slots = 0;                // how many there are
-    std::uint32_t fresh = 0;                // those from here on were never used
-    std::uint32_t used = 0;                 // how many have rings
-    std::vector<std::uint32_t> released{};  // room for all from the beginning
+    bool packed = false;                    // shared by many queue pairs, not owned by one
+    std::uint32_t slots = 0;                // number of slots
+    std::uint32_t fresh = 0;                // slots from here on were never used
+    std::uint32_t used = 0;                 // slots in use
+    std::vector<std::uint32_t> released{};  // free slots; capacity for all is reserved
   };
 
  public:
-  // A queue pair's two rings, or one, with zeroed controls; they go back when this goes. What is in
-  // the entries may be what earlier ones of the session left there.
+  // A queue pair's two rings, or one, with zeroed controls; the destructor releases them. Entries
+  // may contain data of earlier rings of the session.
   class Rings {
    public:
     Rings() = default;
@@ -60,8 +60,8 @@ class RingArena {
     }
     ~Rings();
 
-    // The memory that they lie in, as the program names it (kMapRings); where it is, and where they
-    // are there: the controls, one after the other, and behind them the entries.
+    // The memory that contains them, as a number for the program (kMapRings), its address, and
+    // their offset there: the controls, one after the other, then the entries.
     [[nodiscard]] std::uint32_t memory() const { return memory_->number; }
     [[nodiscard]] std::byte* memory_data() const { return memory_->shared.data(); }
     [[nodiscard]] std::size_t controls() const { return index_ * memory_->slot; }
@@ -80,14 +80,14 @@ class RingArena {
     std::uint32_t index_ = 0;
   };
 
-  // REQUIRES: outlives its rings.
+  // REQUIRES: the arena outlives its rings.
   explicit RingArena(std::shared_ptr<Account> account) : account_(std::move(account)) {}
 
-  // With so many bytes of entries, of both rings. ENOMEM beyond the limits of the user.
+  // Allocates rings with `bytes` of entries in total. ENOMEM beyond the user's limits.
   Result<Rings> take(std::size_t bytes);
 
-  // One of the memories, as the program maps it; that of one queue pair only once. EINVAL: there is
-  // none of this number.
+  // One of the memories, for the program to map; that of a single queue pair can be taken only
+  // once. EINVAL: no memory has this number.
   struct Shared {
     UniqueFd descriptor;
     std::size_t length = 0;
@@ -97,15 +97,15 @@ class RingArena {
 
   [[nodiscard]] std::size_t memories() const { return memories_.size(); }
 
-  // The space for rings with entries of this length.
+  // The slot size for rings with `bytes` of entries.
   static std::size_t slot_of(std::size_t bytes);
 
  private:
-  // Of one size.
+  // The memories of one slot size.
   struct Size {
     std::size_t memories = 0;
-    std::size_t bytes = 0;             // of all of them
-    std::vector<Memory*> with_room{};  // the last one is filled first; room for all
+    std::size_t bytes = 0;             // total length
+    std::vector<Memory*> with_room{};  // the last one is filled first; capacity for all is reserved
   };
 
   Result<Memory*> make(std::size_t slot, std::size_t bytes, bool packed);
@@ -115,9 +115,9 @@ class RingArena {
   void drop_unused();
 
   std::shared_ptr<Account> account_;
-  std::uint32_t last_number_ = 0;  // none is used twice: the program may still have the old one
+  std::uint32_t last_number_ = 0;  // never reused: the program may still have the old memory mapped
   std::map<std::uint32_t, std::unique_ptr<Memory>> memories_;
-  std::map<std::size_t, Size> sizes_;  // by slot
+  std::map<std::size_t, Size> sizes_;  // by slot size
 };
 
 }  // namespace uroce::control

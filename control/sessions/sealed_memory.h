@@ -15,24 +15,23 @@ namespace uroce::control {
 
 class SealedMemory {
  public:
-  // kBothUntilSealed: the program may end with F_SEAL_FUTURE_WRITE, behind its own mapping, that
-  // anybody maps it writable or punches holes into it.
+  // kBothUntilSealed: once it has its own mapping, the program may forbid further writable mappings
+  // and hole punching with F_SEAL_FUTURE_WRITE.
   enum class Writers : std::uint8_t { kBoth, kBothUntilSealed, kDaemonOnly };
 
   // Memory up to this size is populated at once, at two microseconds a page at most: a page fault
-  // takes ten times as long in a virtual machine, and would hit the worker in the middle of its
-  // work.
+  // takes ten times as long in a virtual machine, and would delay the worker.
   static constexpr std::size_t kPopulatedMax = std::size_t{64} << 10U;
 
   // Zeroed memory of `length` bytes, rounded up to whole pages. With kDaemonOnly programs can map
   // it only for reading.
   static Result<SealedMemory> create(const char* name, std::size_t length,
                                      Writers writers = Writers::kBoth);
-  // The same, and `account` pays for a mapping and its pages as long as it lives. ENOMEM: that
-  // can't.
+  // The same, charging a mapping and its pages to `account` as long as it exists. ENOMEM: beyond
+  // the limits.
   static Result<SealedMemory> create(const char* name, std::size_t length, Account& account);
 
-  // What a length takes.
+  // The length rounded up to whole pages.
   static std::size_t whole_pages(std::size_t length);
 
   SealedMemory() = default;
@@ -43,10 +42,10 @@ class SealedMemory {
   [[nodiscard]] std::byte* data() const { return data_; }
   [[nodiscard]] std::size_t length() const { return length_; }
 
-  // Brings in all of it, which is only faster, and does nothing where the kernel can't.
+  // Populates all of it, as an optimisation; does nothing if the kernel can't.
   void bring_in() const;
 
-  // The descriptor, to be sent; the mapping stays. copy_descriptor() keeps ours for others to come.
+  // The descriptor, to be sent; the mapping stays. copy_descriptor() keeps the original.
   UniqueFd take_descriptor() { return std::move(descriptor_); }
   [[nodiscard]] Result<UniqueFd> copy_descriptor() const;
 

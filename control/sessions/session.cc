@@ -132,8 +132,8 @@ Result<Session::Opened> Session::open(Device& device) {
   return Result<Opened>(std::move(opened));
 }
 
-// Control doesn't access memory that can be hole-punched: it would block in the kernel until the
-// hole is complete.
+// Control doesn't access memory into which holes can be punched: it would block in the kernel until
+// that is done.
 CommandPage* Session::command_page() {
   if (unsealed_.valid()) {
     const int seals = ::fcntl(unsealed_.get(), F_GET_SEALS);

@@ -1,8 +1,8 @@
 #pragma once
 
 // A session: one program's open device and everything that it owns. It begins with the connection,
-// has a device from kOpenDevice on, and destroys everything that it owns when it ends. The protocol
-// of the connection is control/commands/conversation.h. Control thread only.
+// has a device after kOpenDevice, and destroys everything it owns when it ends. The protocol of the
+// connection is control/commands/conversation.h. Control thread only.
 
 #include <cstddef>
 #include <cstdint>
@@ -30,14 +30,14 @@ namespace uroce::control {
 class Session {
  public:
   Session(Card& card, std::uint64_t id, const Peer& peer);
-  ~Session();  // tears down all it owns; no worker knows of it afterwards
+  ~Session();  // destroys all it owns; no worker refers to it afterwards
   Session(const Session&) = delete;
   Session& operator=(const Session&) = delete;
 
   [[nodiscard]] std::uint64_t id() const { return id_; }
   [[nodiscard]] const Peer& peer() const { return peer_; }
   [[nodiscard]] Card& card() const { return card_; }
-  [[nodiscard]] Device* device() const { return device_; }  // nullptr: none is open
+  [[nodiscard]] Device* device() const { return device_; }  // nullptr: not opened yet
 
   // The descriptors and memory that the program gets for its device.
   struct Opened {
@@ -54,7 +54,7 @@ class Session {
   // The session from which this one may import. EINVAL, ENODEV
   [[nodiscard]] Result<const Session*> exporter() const;
 
-  // Tells the program of an asynchronous event about one of its objects.
+  // Reports an asynchronous event of one of its objects to the program.
   void announce(std::uint32_t event, std::uint32_t handle, std::uint64_t cookie);
   [[nodiscard]] ProgramEvents& events() { return events_; }
   [[nodiscard]] std::uint64_t events_lost() const { return events_.lost(); }
@@ -62,7 +62,8 @@ class Session {
 
   // The account of the program's user, to which the session's objects are charged.
   [[nodiscard]] const std::shared_ptr<Account>& account() const { return account_; }
-  // Charges the session itself and its connection. ENOMEM: it may not be served.
+  // Charges the session itself and its connection. ENOMEM: beyond the user's limits; the program is
+  // refused.
   Status admit();
   // Memory for an object's queues. ENOMEM beyond the limits of the user.
   Result<SealedMemory> share(const char* name, std::size_t length) {
@@ -71,7 +72,7 @@ class Session {
   // The command page, by which the program sends commands without a system call; nullptr: no device
   // is open, or the program hasn't sealed the memory.
   [[nodiscard]] CommandPage* command_page();
-  // Where the rings of its queue pairs lie.
+  // The allocator of its queue pairs' rings.
   [[nodiscard]] RingArena& rings() { return rings_; }
   [[nodiscard]] DoorbellSlots& slots() { return slots_; }
   [[nodiscard]] SessionDoorbells& bells(std::uint32_t worker) { return bells_[worker]; }
@@ -89,10 +90,10 @@ class Session {
   std::uint32_t take_chosen_qpn() { return std::exchange(chosen_qpn_, 0); }
   std::uint32_t take_chosen_key() { return std::exchange(chosen_key_, 0); }
 
-  // The address handles as workers see them.
+  // The address handles that workers read.
   [[nodiscard]] PublishedAddresses& addresses() { return addresses_; }
 
-  // The objects that it owns, by handle. Destroying them: teardown.h.
+  // The objects that it owns, by handle. teardown.h destroys them.
   HandleTable<ProtectionDomain> pds{"protection domain"};
   HandleTable<MemoryRegion> regions{"memory region"};
   HandleTable<MemoryWindow> windows{"memory window"};
@@ -111,7 +112,7 @@ class Session {
   std::uint64_t id_;
   Peer peer_;
   std::shared_ptr<Account> account_;
-  Charge charge_;       // of itself
+  Charge charge_;       // for the session itself
   Charge open_charge_;  // for an open device
   RingArena rings_;
   Device* device_ = nullptr;
@@ -120,15 +121,15 @@ class Session {
   Charge mirror_charge_;
   PublishedAddresses addresses_;
   abi::ImportToken ticket_{};
-  std::optional<std::uint64_t> exporter_;  // whose objects this one may import
+  std::optional<std::uint64_t> exporter_;  // the session whose objects this one may import
   std::uint32_t chosen_qpn_ = 0;
   std::uint32_t chosen_key_ = 0;
 
   ProgramEvents events_;
   bool ending_ = false;
 
-  SealedMemory doorbells_;  // and the command page
-  UniqueFd unsealed_;       // of that memory; none: it is sealed
+  SealedMemory doorbells_;  // includes the command page
+  UniqueFd unsealed_;       // descriptor of doorbells_ until it is sealed
   std::optional<CommandPage> command_page_;
   std::vector<EventFd> wake_descriptors_;
   std::deque<SessionDoorbells> bells_;  // one per worker; never moves

@@ -16,7 +16,7 @@ void unbind_windows(Session& session, std::uint32_t qpn) {
   });
 }
 
-// The queue pair just vanishes: packets for it are dropped as unknown_qp, so that its peer's
+// The peer isn't notified: packets for the queue pair are dropped as unknown_qp until the peer's
 // retries are exhausted.
 void remove_own_qp(Session& session, QpObject& object) {
   const QpConfig config = object.qp->config();
@@ -25,7 +25,7 @@ void remove_own_qp(Session& session, QpObject& object) {
   }
   SessionDoorbells& bells = session.bells(config.worker);
   session.card().engine().call(config.worker, [&](Worker& worker) {
-    if (!session.ending()) {  // nothing more is sent for a program that is gone
+    if (!session.ending()) {  // nothing is sent for a program that has ended
       worker.send_posted(*object.qp);
     }
     worker.remove_qp(*object.qp);

@@ -1,8 +1,8 @@
 #pragma once
 
-// What the destroying commands and the end of a session do. `handle` exists and its object has no
-// users. Where one throws for want of memory the object is there still, under its handle, so that
-// it can be destroyed again: workers let go of it before the table does. Control thread only.
+// Destroys objects, for commands and at the end of a session. REQUIRES: `handle` exists and its
+// object has no users. If one throws std::bad_alloc, the object still exists under its handle and
+// can be destroyed again: workers release it before the table does. Control thread only.
 
 #include <cstdint>
 

@@ -60,7 +60,7 @@ std::unique_ptr<QpObject> make_handle(Session& session, const std::shared_ptr<Xr
   }
   std::vector<XrcTarget::Handle>& handles = target->handles;
   if (handles.size() == handles.capacity()) {
-    handles.reserve(std::max(kHandlesMin, 2 * handles.size()));  // not by one, as all would move
+    handles.reserve(std::max(kHandlesMin, 2 * handles.size()));  // doubled, since growing moves all
   }
   session.qps.make_room();
   return object;

@@ -1,8 +1,8 @@
 #pragma once
 
-// XRC domains (IBTA vol. 1, annex A14). A domain is shared by all sessions that opened it by the
-// same file, also of different programs, and so are its receiving queue pairs: each lives as long
-// as a session holds a handle of it. Control thread only.
+// XRC domains (IBTA vol. 1, annex A14). A domain is shared by all sessions, also of different
+// programs, that opened it with the same file, and so are its receive queue pairs: each exists as
+// long as a session holds a handle of it. Control thread only.
 
 #include <cstdint>
 #include <functional>
@@ -26,53 +26,53 @@ struct QpObject;
 struct SrqObject;
 struct XrcTarget;
 
-// By what programs name a domain; the file's contents are nobody's business.
+// Identifies a domain: device and inode; the file's contents are never read.
 struct XrcFile {
-  std::uint32_t device = 0;  // of ours
+  std::uint32_t device = 0;  // index of our device
   std::uint64_t file_system = 0, inode = 0;
   auto operator<=>(const XrcFile&) const = default;
 };
 
 struct SharedXrcDomain {
   explicit SharedXrcDomain(std::uint32_t workers) : seen(workers) {}
-  std::vector<XrcDomain> seen;  // by each worker; never resized, as queue pairs point into it
-  std::map<std::uint32_t, XrcTarget*> targets;  // by number
-  UniqueFd file;  // keeps the inode's number from being reused; none: only one session knows it
+  std::vector<XrcDomain> seen;  // one per worker; never resized, as queue pairs point into it
+  std::map<std::uint32_t, XrcTarget*> targets;  // by queue pair number
+  UniqueFd file;  // keeps the inode number from being reused; none: a private domain
   Charge charge;  // for the file, charged to the session that passed it
 };
 
-// A session's hold of a domain.
+// A session's handle of a domain.
 struct Xrcd {
   std::shared_ptr<SharedXrcDomain> domain;
   std::uint32_t users = 0;  // objects of this session
   Charge charge;
 };
 
-// A receiving queue pair of a domain, with the handles by which sessions hold it.
+// A receive queue pair of a domain, with the sessions' handles of it.
 struct XrcTarget {
   struct Handle {
     Session* session = nullptr;
     std::uint32_t handle = 0;
   };
   XrcTarget() = default;
-  ~XrcTarget();  // the domain knows it no more
+  ~XrcTarget();  // removes it from the domain
   XrcTarget(const XrcTarget&) = delete;
   XrcTarget& operator=(const XrcTarget&) = delete;
 
   PooledNumber<NumberPool> qpn;
   std::shared_ptr<SharedXrcDomain> domain;
   std::shared_ptr<Qp> qp;
-  std::vector<Handle> handles;  // the first is the one that workers' events are looked up by
+  std::vector<Handle> handles;  // workers' events are looked up by the first one
 };
 
-// The domains of the whole daemon that have a file.
+// The daemon's domains that have a file.
 class XrcDomains {
  public:
   explicit XrcDomains(std::uint32_t workers) : workers_(workers) {}
 
-  // nullptr: the file has none.
+  // nullptr: no domain has this file.
   [[nodiscard]] std::shared_ptr<SharedXrcDomain> find(const XrcFile& file) const;
-  // A domain that only its maker knows, or that others find by this file.
+  // A private domain, or one that others find by this file.
   [[nodiscard]] std::shared_ptr<SharedXrcDomain> make() const;
   std::shared_ptr<SharedXrcDomain> make(const XrcFile& name, UniqueFd file, Charge charge);
 
@@ -81,26 +81,29 @@ class XrcDomains {
   std::map<XrcFile, std::weak_ptr<SharedXrcDomain>> domains_;
 };
 
-// A receiving queue pair as a session is about to hold it; it knows what the holders before know.
+// A handle of a receive queue pair for a session; it starts with the same attributes as the
+// existing handles.
 std::unique_ptr<QpObject> make_handle(Session& session, const std::shared_ptr<XrcTarget>& target,
                                       Xrcd& xrcd, std::uint64_t cookie, Charge charge);
-// The session's new handle of it. REQUIRES: make_handle() was the last thing that changed either;
-// then this needs no memory.
+// Adds the handle to the session. REQUIRES: neither has changed since make_handle(); then this
+// allocates nothing.
 std::uint32_t hold(Session& session, std::unique_ptr<QpObject> object);
 // The queue pair is destroyed with its last handle.
 void let_go(Session& session, std::uint32_t handle, QpObject& object);
-// Calls visit(session, object) for each handle of a receiving queue pair. REQUIRES: object.target
+// Calls visit(session, object) for each handle of an XRC receive queue pair. REQUIRES:
+// object.target
 void for_each_holder(const QpObject& object, const std::function<void(Session&, QpObject&)>& visit);
 
-// Puts a queue pair into the error state, unless it is there or in RESET: then false. For a task of
-// its worker.
+// Moves a queue pair to the error state; false if it is in it already or in RESET. Called in a task
+// of its worker.
 [[nodiscard]] bool fail(Worker& worker, Qp& qp);
 
-// Makes a shared receive queue of type XRC known to all workers, or unknown.
+// Registers or unregisters an XRC shared receive queue with all workers.
 void enter_xrc_domain(Engine& engine, const SrqObject& srq);
 void leave_xrc_domain(Engine& engine, const SrqObject& srq);
-// What is received by these queues of the domain can't be told any more: its receiving queue pairs
-// whose last message was for one of them go to the error state, and are returned. The others go on.
+// Completions for these queues of the domain can't be reported any more: its receive queue pairs
+// whose last message was for one of them go to the error state and are returned. The others
+// continue.
 std::vector<XrcTarget*> fail_receivers(Engine& engine, SharedXrcDomain& domain,
                                        const std::set<std::uint32_t>& srqs);
 
