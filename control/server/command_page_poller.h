@@ -1,8 +1,8 @@
 #pragma once
 
-// The programs from which control expects the next command: it polls their shared pages
-// (abi/command_page.h) instead of sleeping, since being woken takes longer than most answers.
-// Control thread only.
+// Polls the command pages (abi/command_page.h) of programs from which control expects the next
+// command. Polling instead of sleeping, since a wake-up takes longer than most commands. Control
+// thread only.
 
 #include <algorithm>
 #include <array>

@@ -44,9 +44,9 @@ bool is_file_at(int descriptor, const std::string& path) {
          ours.st_dev == there.st_dev && ours.st_ino == there.st_ino;
 }
 
-// If two daemons find a dead one's socket, only one may replace it: otherwise the second would
-// remove the socket that the first has just made. The holder of the lock removes its file, so a
-// file that was opened before that locks nothing.
+// If two daemons find a stale socket, only one may replace it: otherwise the second would remove
+// the socket that the first has just created. The holder of the lock removes the lock file, so a
+// file opened before that locks nothing.
 Result<UniqueFd> take_lock(const std::string& path) {
   for (;;) {
     UniqueFd lock(
@@ -63,7 +63,7 @@ Result<UniqueFd> take_lock(const std::string& path) {
   }
 }
 
-// Only a socket that nobody listens on was left by a dead daemon; anything else is somebody else's.
+// Only a socket without a listener is stale; any other file isn't removed.
 Status remove_dead_socket(const std::string& path) {
   struct stat existing {};
   if (::lstat(path.c_str(), &existing) != 0) {

@@ -1,6 +1,6 @@
 #pragma once
 
-// The socket that a daemon listens at, and the lock that keeps other daemons away from its path.
+// The socket that a daemon listens on, and the lock that keeps other daemons from its path.
 
 #include <sys/types.h>
 
@@ -13,8 +13,8 @@ namespace uroce::control {
 
 class ListeningSocket {
  public:
-  // A dead daemon's socket file is replaced; a live daemon's, also one that is about to listen, is
-  // EADDRINUSE. `mode` decides who may connect.
+  // Replaces a stale socket file. EADDRINUSE: a daemon listens there, or is about to. `mode`
+  // decides who may connect.
   static Result<ListeningSocket> open(const std::string& path, mode_t mode);
   ~ListeningSocket();  // removes both files
   ListeningSocket(ListeningSocket&&) noexcept = default;
@@ -28,7 +28,7 @@ class ListeningSocket {
   Status listen(mode_t mode);
 
   std::string path_;
-  UniqueFd lock_;    // of path_ + ".lock"; none: this was moved from
+  UniqueFd lock_;    // of path_ + ".lock"; none: moved from
   UniqueFd socket_;  // none: the file isn't ours
 };
 

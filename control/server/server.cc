@@ -17,7 +17,7 @@
 namespace uroce::control {
 namespace {
 
-// The source of an epoll event, if not a session.
+// The source of an epoll event other than a session.
 enum Tag : std::uint64_t {
   kListener,
   kSignals,
@@ -31,11 +31,10 @@ enum Tag : std::uint64_t {
 };
 
 constexpr int kServerEventsMax = 64;
-// The number of connections accepted per turn. While more are waiting the listener stays readable,
-// so that the next turn takes them: a program that connects and closes in a loop delays nobody
-// else.
+// Connections accepted per turn. The listener stays readable while more are waiting, so a program
+// that connects and closes in a loop doesn't delay others.
 constexpr int kAcceptedMax = 16;
-// Minimum interval between two log lines about missing resources of the machine.
+// Minimum interval between two log lines about exhausted resources.
 constexpr Duration kSilence = 10 * kNanosecondsPerSecond;
 
 UniqueFd spare_descriptor() { return UniqueFd(::open("/dev/null", O_RDONLY | O_CLOEXEC)); }
@@ -133,7 +132,7 @@ void Server::on_no_memory(std::uint64_t tag) {
   }
 }
 
-// Programs that reconnect again and again would fill the log.
+// Programs that keep reconnecting would fill the log.
 bool Server::is_due(Time& silent_until) const {
   const bool due = silent_until <= card_.now();
   if (due) {
@@ -177,8 +176,8 @@ void Server::on_event(std::uint64_t tag, std::uint32_t events) {
 }
 
 void Server::on_connection(Connections::iterator at, std::uint32_t events) {
-  // The program is gone: nobody reads answers to its remaining requests. Ending a session takes as
-  // long as many commands, so it is charged to its user as a command.
+  // The program is gone, so its remaining requests are dropped. Ending a session takes as long as
+  // many commands, so it is charged to its user as a command.
   if ((events & (EPOLLHUP | EPOLLERR)) != 0) {
     at->second.gone = true;
     stop_watching(at);
@@ -218,8 +217,8 @@ void Server::accept(UniqueFd socket) {
   const std::uint64_t id = next_id_++;
   auto conversation = std::make_unique<Conversation>(services_, id, *peer);
   const Status room = conversation->session().admit();
-  // A program that may not pass descriptors now gets an error from sendmsg(2), rather than a
-  // connection that can't be closed.
+  // A program that may not pass descriptors now gets an error from sendmsg(2); otherwise its
+  // connection couldn't be closed safely.
   const User& user = conversation->session().account()->user();
   permit_descriptors(socket.get(), room && services_.helpers->check(user));
   Connection connection{std::make_shared<ForeignSocket>(std::move(socket), user, services_.helpers),
@@ -242,8 +241,8 @@ void Server::serve_throttled() {
   }
 }
 
-// There is no descriptor left to accept with; without this the listener would stay readable and the
-// loop would spin. The spare descriptor is used to accept a connection and close it.
+// No descriptor is left for accept(2), and the loop would spin on the readable listener. The spare
+// descriptor is used to accept a connection and close it.
 void Server::turn_away() {
   spare_.reset();
   const UniqueFd refused(::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC));
@@ -270,7 +269,7 @@ void Server::settle(Connections::iterator at) {
   Connection& connection = at->second;
   Conversation& conversation = *connection.conversation;
   if (!flush(connection) && conversation.finished()) {
-    // It doesn't read its last answer, and is closed anyway.
+    // It doesn't read its last reply, and is closed anyway.
     conversation.outbox().clear();
   }
   if (conversation.finished() && conversation.outbox().empty()) {
@@ -311,7 +310,7 @@ void Server::drop(Connections::iterator at) {
   connections_.erase(at);
 }
 
-// One piece of one long answer per turn, so that any number of requested reports delay nobody.
+// One piece of one long reply per turn, so that any number of reports doesn't delay others.
 void Server::answer_more(Conversation& conversation) {
   if (!answered_this_turn_) {
     answered_this_turn_ = true;

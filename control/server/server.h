@@ -3,7 +3,8 @@
 // The control thread's event loop: accepts programs, moves records between their sockets and their
 // conversations, processes notices of workers, and runs the timers of address resolution. One
 // thread, one epoll. It never waits for a program or for the network; it may have to wait for a
-// worker that is blocked in the kernel by a program's hole (Engine::call, docs/threats.md).
+// worker that is blocked in the kernel by a program that punches a hole into shared memory
+// (Engine::call, docs/threats.md).
 
 #include <sys/epoll.h>
 
@@ -38,21 +39,21 @@ class Server {
   Server(const Server&) = delete;
   Server& operator=(const Server&) = delete;
 
-  // Serves until `on_signal`, which is asked whenever `signals` is readable, says so.
+  // Serves until `on_signal`, called whenever `signals` is readable, returns true.
   void run(
       int signals, std::function<bool()> on_signal = [] { return true; });
   [[nodiscard]] const Heartbeat& heartbeat() const { return heartbeat_; }
 
  private:
-  static constexpr std::uint64_t kNoSession = 0;      // within_memory: no program's work
-  static constexpr std::uint64_t kFirstSession = 16;  // smaller ones tag the other descriptors
+  static constexpr std::uint64_t kNoSession = 0;      // within_memory: work for no program
+  static constexpr std::uint64_t kFirstSession = 16;  // smaller values tag the other descriptors
   struct Connection {
     std::shared_ptr<const ForeignSocket> socket;
     std::unique_ptr<Conversation> conversation;
-    std::uint32_t interest = 0;  // of epoll
+    std::uint32_t interest = 0;  // epoll event mask
     bool fetching = false;       // a helper receives the next record
-    bool gone = false;           // its program hung up; it ends when its user has a turn
-    bool serving = false;        // a record is taken, and its answer isn't there yet
+    bool gone = false;           // its program has disconnected; it ends at its user's next turn
+    bool serving = false;        // a command is in progress
   };
   using Connections = std::map<std::uint64_t, Connection>;
 
@@ -63,7 +64,7 @@ class Server {
   void accept_some();
   void accept(UniqueFd socket);
   void turn_away();
-  // Runs `work`; if memory runs out, it is abandoned, and if it had begun a record of the program
+  // Runs `work`; on std::bad_alloc it is abandoned, and if it had begun a record of the program
   // `tag`, that connection ends.
   template <typename Work>
   void within_memory(std::uint64_t tag, const Work& work) {
@@ -74,12 +75,12 @@ class Server {
     }
   }
   void on_no_memory(std::uint64_t tag);
-  bool is_due(Time& silent_until) const;  // a line on the log about what the daemon lacks
-  // What a conversation does outside of serve(): it counts as its user's time, and the next
-  // commands of that connection wait for their turn like any others.
+  bool is_due(Time& silent_until) const;  // limits log lines about missing resources
+  // Runs work of a conversation outside of serve(): it counts as its user's time, and the next
+  // commands of that connection wait for their turn.
   template <typename Work>
   void run_aside(Connections::iterator at, const Work& work) {
-    const User user = at->second.conversation->session().account()->user();  // it may be dropped
+    const User user = at->second.conversation->session().account()->user();  // `at` may be erased
     const std::uint64_t tag = at->first;
     const Time begun = card_.now();
     heartbeat_.beat();
@@ -129,19 +130,19 @@ class Server {
   UniqueFd poll_;
   UniqueFd spare_;  // see turn_away()
   Connections connections_;
-  std::shared_ptr<Inbox> inbox_ = std::make_shared<Inbox>();  // the helpers' too
+  std::shared_ptr<Inbox> inbox_ = std::make_shared<Inbox>();  // shared with helpers
   PathProblems path_problems_;
   std::function<bool()> on_signal_;
   std::uint64_t next_id_ = kFirstSession;
   bool stopping_ = false;
-  bool answered_this_turn_ = false;  // answer_more()
+  bool answered_this_turn_ = false;  // a piece of a long reply was sent this turn
   ThrottledUsers throttled_users_;
-  Time next_helpers_look_ = kNever;    // who waits for one that hangs is told
-  Time silent_on_memory_until_ = 0;    // that there is none left
-  Time silent_on_refusals_until_ = 0;  // that programs are refused
-  CommandPagePoller page_poller_;      // while it lingers
+  Time next_helpers_look_ = kNever;    // next check for programs that wait for a hanging helper
+  Time silent_on_memory_until_ = 0;    // next log line on exhausted memory
+  Time silent_on_refusals_until_ = 0;  // next log line on refused programs
+  CommandPagePoller page_poller_;      // used while it lingers
   Time linger_until_ = 0;              // see kLinger
-  Time next_poll_ = 0;                 // of the epoll, while it lingers
+  Time next_poll_ = 0;                 // next epoll_wait() while it lingers
   std::uint32_t polls_ = 0;
   LinkFollower links_;
 };

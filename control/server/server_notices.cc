@@ -1,4 +1,4 @@
-// Notices of workers to the control thread: frames for it, events and failures of programs'
+// Notices from workers to the control thread: frames for it, events and failures of programs'
 // objects.
 
 #include <spdlog/spdlog.h>
@@ -82,8 +82,8 @@ void Server::on_failure(const FailureReport& report) {
   }
 }
 
-// The network problem on the path to the peer of a queue pair that gave up: ", and <sentence>", or
-// nothing.
+// The known problem of the path to the peer of a queue pair that gave up: ", and <sentence>", or
+// empty.
 std::string Server::why_unanswered(const FailureReport& report) const {
   if (report.failure != Failure::kRetriesExhausted) {
     return {};

@@ -1,5 +1,5 @@
-// Records of programs: control receives those without descriptors; one with descriptors is received
-// by a helper, and its program waits for it as for an address.
+// Records from programs: control receives those without descriptors; a helper receives one with
+// descriptors, and meanwhile its program's further commands wait, as for an address.
 
 #include <cerrno>
 #include <string>
@@ -46,7 +46,7 @@ void Server::expect(std::uint64_t id, CommandPage* page) {
   }
 }
 
-// The program with a request in its page, if there is one.
+// Serves the program with a request in its page, if there is one.
 void Server::serve_asked() {
   const auto at = connections_.find(page_poller_.next());
   if (at == connections_.end()) {
@@ -54,7 +54,7 @@ void Server::serve_asked() {
   }
   heartbeat_.beat();
   if (at->second.interest != EPOLLIN) {
-    page_poller_.forget(at->first);  // it has been told to wait for an answer
+    page_poller_.forget(at->first);  // it has been told to wait on the socket
     return;
   }
   within_memory(at->first, [&] { on_connection(at, EPOLLIN); });
@@ -124,7 +124,7 @@ void Server::on_helpers() {
   for (Inbox::Arrival& arrival : inbox_->take()) {
     const auto at = connections_.find(arrival.tag);
     if (at == connections_.end()) {
-      continue;  // its program has ended, or has got an error since it takes too long
+      continue;  // its program has ended, or got an error after a timeout
     }
     at->second.fetching = false;
     run_aside(at, [&](Conversation& conversation) {

@@ -1,9 +1,9 @@
 #pragma once
 
-// Round-robin between users whose commands take the control thread long (moving a ring of 16 MiB
-// takes tens of milliseconds). Between two of their commands, other users get as much time as the
-// last one took: so whatever such a user asks for, and by however many sessions, others wait for
-// one of its commands now and then. Control thread only.
+// Round-robin between users with long commands (moving a ring of 16 MiB takes tens of
+// milliseconds). Between two of their commands, other users get as much time as the last one took:
+// so however many such commands and sessions a user has, others wait for one command at a time.
+// Control thread only.
 
 #include <cstdint>
 #include <map>
@@ -32,7 +32,7 @@ class ThrottledUsers {
     return until_.contains(user);
   }
 
-  // A connection of such a user has asked for something.
+  // A connection of such a user has a pending command.
   void wait(const User& user, std::uint64_t id) { waiting_[user].ids.insert(id); }
   // The connection has ended.
   void forget(const User& user, std::uint64_t id) {
@@ -41,7 +41,7 @@ class ThrottledUsers {
       waiting_.erase(at);
     }
   }
-  // The one whose turn it is, which doesn't wait any more; 0: none.
+  // Removes and returns the connection whose turn it is; 0: none.
   std::uint64_t next(Time now) {
     if (next_time() > now) {
       return 0;
@@ -55,11 +55,11 @@ class ThrottledUsers {
     }
     return id;
   }
-  // kNever: none waits.
+  // kNever: none is waiting.
   [[nodiscard]] Time next_time() const { return waiting_.empty() ? kNever : rest_until_; }
 
  private:
-  // Connections of one user that have asked for something; they take turns as users do.
+  // Connections of one user with pending commands; they take turns as users do.
   struct Waiting {
     std::uint64_t take() {
       const auto behind = ids.upper_bound(last);
