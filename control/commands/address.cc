@@ -95,7 +95,7 @@ Device* find_device(Card& card, const std::string& name) {
 Result<Outcome> change_address(Conversation& conversation, Request& request, Reply* /*reply*/) {
   const auto body = request.as<abi::ChangeAddressRequest>();
   const Services& services = conversation.services();
-  // An address determines a host's identity on the network.
+  // Addresses are the host's identity on the network, so only administrators change them.
   if (!is_administrator(conversation.session().peer())) {
     return Error{EPERM, "only root and the daemon's own user may change addresses"};
   }

@@ -15,11 +15,11 @@ inline constexpr std::uint32_t kGidChange = 18;  // IBV_EVENT_GID_CHANGE
 
 // EEXIST, ENOSPC
 Status add_address(Card& card, KernelAddresses& kernel, Device& device, const IpPrefix& prefix);
-// Queue pairs that use it lose their peers: what is sent to it is dropped from now on. ENOENT,
+// Queue pairs that use it lose their connections: packets for it are dropped from now on. ENOENT,
 // EPERM.
 Status remove_address(Card& card, KernelAddresses& kernel, Device& device, const Gid& address);
 
-// Each worker has its queue of the port take over what was changed. Waits for them.
+// Lets each worker apply the changes to its queue of the port, and waits for them.
 void let_workers_take_over(Card& card, Device& device);
 
 }  // namespace uroce::control

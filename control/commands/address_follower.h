@@ -18,11 +18,11 @@ class AddressFollower {
   // Card and kernel outlive this.
   static Result<AddressFollower> open(Card& card, KernelAddresses& kernel);
 
-  // The device with this index has the interface's addresses.
+  // Makes the device with this index follow the interface's addresses.
   void follow(std::uint32_t device, std::string interface);
   [[nodiscard]] bool follows_any() const { return !followed_.empty(); }
 
-  // Readable: on_change() has something to look at.
+  // Readable: call on_change().
   [[nodiscard]] int descriptor() const { return watch_.descriptor(); }
   void on_change();
 
@@ -30,7 +30,7 @@ class AddressFollower {
   struct Followed {
     std::uint32_t device;
     std::string interface;
-    std::uint32_t index = 0;  // the kernel's, when its addresses were looked at last; 0: none
+    std::uint32_t index = 0;  // ifindex at the last check; 0: none
   };
   AddressFollower(Card& card, KernelAddresses& kernel, KernelWatch watch)
       : card_(card), kernel_(kernel), watch_(std::move(watch)) {}

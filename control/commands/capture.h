@@ -1,7 +1,7 @@
 #pragma once
 
-// A capture that runs: a ring for each worker, which writes what comes and goes into it
-// (dataplane/engine/turn/capture.h). It ends with the connection that asked for it.
+// A running capture: a ring per worker, into which the worker writes received and sent frames
+// (dataplane/engine/turn/capture.h). It ends with the connection that requested it.
 
 #include <memory>
 #include <vector>
@@ -17,14 +17,15 @@ namespace uroce::control {
 
 class Capture {
  public:
-  // EBUSY: another one runs. The engine outlives it; the account pays for the rings.
+  // EBUSY: another capture is running. The engine outlives it; the rings are charged to the
+  // account.
   static Result<std::unique_ptr<Capture>> start(Engine& engine, const abi::CaptureRequest& wish,
                                                 Account& account);
-  ~Capture();  // no worker knows of it afterwards
+  ~Capture();  // no worker refers to it afterwards
   Capture(const Capture&) = delete;
   Capture& operator=(const Capture&) = delete;
 
-  // The rings' descriptors, by worker; once.
+  // The rings' descriptors, by worker. Call once.
   std::vector<UniqueFd> take_descriptors();
   [[nodiscard]] std::uint64_t ring_bytes() const { return ring_bytes_; }
 
@@ -36,7 +37,7 @@ class Capture {
   const std::uint64_t ring_bytes_;
   std::vector<SealedMemory> memory_;
   std::vector<std::unique_ptr<CaptureWriter>> writers_;
-  std::uint32_t attached_ = 0;  // to so many workers, from the first on
+  std::uint32_t attached_ = 0;  // number of workers it is attached to, from the first on
 };
 
 }  // namespace uroce::control

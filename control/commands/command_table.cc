@@ -104,7 +104,7 @@ constexpr abi::Command kGivingBack[] = {
     abi::Command::kCmCommand,
 };
 
-// The second of two commands with one number would never be found.
+// Of two commands with the same number, the second would never be found.
 consteval bool numbers_differ() {
   for (const CommandRule& one : kRules) {
     int same = 0;

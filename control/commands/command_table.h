@@ -1,7 +1,7 @@
 #pragma once
 
-// The commands of abi/command_records.h, one handler each, and the table that says what a record of
-// each must look like before its handler sees it.
+// The commands of abi/command_records.h, one handler each, and the table of checks on a record
+// before its handler runs.
 
 #include <span>
 #include <variant>
@@ -15,7 +15,7 @@ namespace uroce::control {
 class Conversation;
 
 using SessionHandler = Result<Outcome> (*)(Session& session, Request& request, Reply* reply);
-// Of commands that need services of the daemon besides the session.
+// Handler of a command that needs services of the daemon besides the session.
 using ConversationHandler = Result<Outcome> (*)(Conversation& conversation, Request& request,
                                                 Reply* reply);
 
@@ -25,14 +25,14 @@ struct CommandRule {
   std::size_t length;  // of the record; with `tail` at least this
   bool tail;           // more bytes follow, whose number the handler checks
   std::uint32_t descriptors_max;
-  bool needs_device;  // only in a session
+  bool needs_device;  // requires an open device
   std::variant<SessionHandler, ConversationHandler> handler;
 };
 
 [[nodiscard]] std::span<const CommandRule> command_rules();
 // nullptr: no such command.
 const CommandRule* command_rule(abi::Command command);
-// Whether it gives something back: such a one works also when the daemon has no memory.
+// Whether it releases resources: such a command works even when the daemon is out of memory.
 [[nodiscard]] bool gives_back(const CommandRule& rule);
 
 // Device and status (device.cc)
@@ -58,7 +58,7 @@ Result<Outcome> share_arena(Session& session, Request& request, Reply* reply);
 Result<Outcome> reg_mr(Conversation& conversation, Request& request, Reply* reply);
 Result<Outcome> dereg_mr(Conversation& conversation, Request& request, Reply* reply);
 
-// Regions of other memory than the program's (device_memory.cc)
+// Regions of memory other than the program's (device_memory.cc)
 Result<Outcome> alloc_null_mr(Session& session, Request& request, Reply* reply);
 Result<Outcome> alloc_dm(Session& session, Request& request, Reply* reply);
 Result<Outcome> import_dm(Session& session, Request& request, Reply* reply);
@@ -85,7 +85,7 @@ Result<Outcome> resize_cq(Session& session, Request& request, Reply* reply);
 Result<Outcome> resize_srq(Session& session, Request& request, Reply* reply);
 Result<Outcome> destroy_cq(Session& session, Request& request, Reply* reply);
 
-// Use of another session's objects (import.cc)
+// Import of another session's objects (import.cc)
 Result<Outcome> import_pd(Session& session, Request& request, Reply* reply);
 Result<Outcome> import_mr(Session& session, Request& request, Reply* reply);
 
@@ -123,7 +123,7 @@ Result<Outcome> cm_open_channel(Conversation& conversation, Request& request, Re
 Result<Outcome> cm_close_channel(Conversation& conversation, Request& request, Reply* reply);
 Result<Outcome> cm_command(Conversation& conversation, Request& request, Reply* reply);
 
-// Whether a region can have these rights.
+// Checks that a region can have these access flags.
 Status check_rights(std::uint32_t access);
 // Publishes a region and answers with its handle and keys.
 Result<Outcome> answer_with_region(Session& session, std::unique_ptr<Region> region,

@@ -15,7 +15,7 @@
 namespace uroce::control {
 namespace {
 
-constexpr std::uint64_t kPieceOfReport = 2ULL * kRecordMax;  // a piece, at most, and its records
+constexpr std::uint64_t kPieceOfReport = 2ULL * kRecordMax;  // at most a piece and its records
 
 abi::ReplyHeader reply_header(std::uint32_t sequence) {
   abi::ReplyHeader header;
@@ -40,7 +40,7 @@ Conversation::~Conversation() {
   const std::shared_ptr<Mirror> mirror = session_->mirror();
   session_.reset();
   if (mirror != nullptr) {
-    services_.paging->close(mirror);  // nothing of the session can fault any more
+    services_.paging->close(mirror);  // nothing in the session can fault any more
   }
 }
 
@@ -134,14 +134,14 @@ void Conversation::run(const abi::RequestHeader& header, Request request) {
 void Conversation::log_refusal(abi::Command command, const Error& error) {
   const CommandRule* rule = command_rule(command);
   if (session_->device() == nullptr || rule == nullptr) {
-    return;  // not a program with a device, or not a command
+    return;  // no device open, or not a command
   }
   services_.errors.add(session_->id(), session_->peer(), *session_->account(),
                        std::string(rule->name) + " refused with " + strerrorname_np(error.code) +
                            ": " + error.message);
 }
 
-// An exception that a library throws for lack of memory is a refusal, as the kernel's would be.
+// std::bad_alloc becomes an ENOMEM reply, as in the kernel.
 Result<Outcome> Conversation::dispatch_within_memory(const abi::RequestHeader& header,
                                                      Request& request, Reply* reply) {
   try {
@@ -169,7 +169,7 @@ Result<Outcome> Conversation::dispatch(const abi::RequestHeader& header, Request
   if (rule->needs_device && session_->device() == nullptr) {
     return Error{EBADF, std::string(rule->name) + ": no device is open on this connection"};
   }
-  // Work that has been done already and only waits for helpers completes as usual.
+  // A command whose work is done, and that only waits for helpers, completes as usual.
   if (!hold_memory_reserve() && !gives_back(*rule) && request.helpers == nullptr) {
     return out_of_memory();
   }

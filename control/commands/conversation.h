@@ -1,8 +1,8 @@
 #pragma once
 
 // A conversation: the command protocol of one connection of one program. Takes records and makes
-// replies; the socket is the server's, so tests and the fuzzer feed records directly. What the
-// program owns is its Session.
+// replies; the server owns the socket, so tests and the fuzzer can pass records directly. The
+// program's objects are in its Session.
 //
 // Records are untrusted. Descriptors that come with a record belong to it and are closed with it,
 // unless its handler takes them. Commands of a conversation are served one after the other; one
@@ -25,7 +25,7 @@ namespace uroce::control {
 
 class Capture;
 
-// The error for a program that requests more while memory is short.
+// The error for a program that requests resources while memory is short.
 Error out_of_memory();
 
 class Conversation {
@@ -38,25 +38,26 @@ class Conversation {
 
   // Serves one record. REQUIRES: !waiting() && !answering()
   void receive(Record record);
-  // Refuses a record that couldn't be received whole; the connection ends after the reply.
+  // Refuses a record that couldn't be received completely; the connection ends after the reply.
   void refuse(int error, const std::string& message);
   void end() { finished_ = true; }  // the program closed the connection
 
-  // A command waits for an address; resume() when one was learned or given up.
+  // A command waits, for an address or a helper; call resume() when that may have changed.
   [[nodiscard]] bool waiting() const { return waiting_.has_value(); }
   void resume();
 
-  // A long answer isn't whole yet. answer_more() puts its next piece into the outbox, once that is
-  // empty; so an answer that isn't read costs little, and there is one at most.
+  // A long reply is in progress. answer_more() puts its next piece into the outbox, once that is
+  // empty; so a reply that isn't read takes little memory, and there is at most one.
   [[nodiscard]] bool answering() const { return report_ != nullptr; }
   void answer_more();
-  // The answer to the command that is being run: Outcome::kPieces. ENOMEM
+  // Replies to the current command with a report, in pieces (Outcome::kPieces). ENOMEM
   Status answer_with(std::unique_ptr<StatusReport> report);
 
-  // It runs as long as the conversation.
+  // Keeps the capture running as long as the conversation.
   void keep(std::unique_ptr<Capture> capture);
 
-  // A record whose descriptors the daemon had no room for: only that one is refused.
+  // A record whose descriptors were lost because the daemon is out of descriptors: only this record
+  // is refused.
   void receive_without_descriptors(const Record& record);
 
   // Replies to be sent, oldest first.
@@ -86,7 +87,7 @@ class Conversation {
   std::unique_ptr<Session> session_;
   std::unique_ptr<cm_user::User> cm_user_;
   std::deque<Record> outbox_;
-  Charge reply_charge_;  // of a long answer, until the next command
+  Charge reply_charge_;  // for a long reply, until the next command
   std::optional<Waiting> waiting_;
   std::unique_ptr<StatusReport> report_;
   std::uint32_t report_sequence_ = 0;

@@ -41,7 +41,8 @@ Result<Outcome> create_cq(Session& session, Request& request, Reply* reply) {
     return Error{EINVAL, "a completion queue has 1 to " + std::to_string(kCqesMax) +
                              " entries, not " + std::to_string(body.entries)};
   }
-  // A vector selects the processor for a card's interrupts. We have none, so any will do.
+  // A vector selects the processor for a card's interrupts. We have no interrupts, so any vector is
+  // accepted.
   const std::uint32_t vectors = session.card().engine().workers();
   if (body.vector >= vectors) {
     return Error{EINVAL, "completion vector " + std::to_string(body.vector) + " is beyond the " +
@@ -120,9 +121,9 @@ Result<Outcome> modify_cq(Session& session, Request& request, Reply* /*reply*/) 
 
 namespace {
 
-// Lets each worker take a whole turn: work posted before the call has then been sent, and datagrams
-// have completed. Programs rely on that (pyverbs does). Several tasks can run between the same two
-// turns.
+// Lets each worker take a whole turn, after which work posted before the call has been sent, and
+// datagrams have completed. Programs rely on that (pyverbs does). Several tasks can run between the
+// same two turns.
 void settle(Engine& engine) {
   if (!engine.running()) {
     return;

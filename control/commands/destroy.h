@@ -1,7 +1,7 @@
 #pragma once
 
-// The common part of destroying commands: the object that the request names is destroyed, unless
-// others use it.
+// The common part of destroy commands: destroys the object that the request names, unless it is in
+// use.
 
 #include <cerrno>
 #include <cstdint>
@@ -13,7 +13,7 @@
 
 namespace uroce::control {
 
-// `remove` is of control/sessions/teardown.h. EINVAL: there is none; EBUSY: others use it.
+// `remove`: a function of control/sessions/teardown.h. EINVAL: no such object; EBUSY: it is in use.
 template <typename Object>
 Result<Outcome> destroy(Session& session, const HandleTable<Object>& objects,
                         const Request& request, void (*remove)(Session&, std::uint32_t)) {

@@ -1,5 +1,5 @@
-// Regions outside of the program's memory: device memory, which belongs to the daemon, and the null
-// region, which has none.
+// Regions outside the program's memory: device memory, which belongs to the daemon, and the null
+// region, which has no memory.
 
 #include <cerrno>
 #include <limits>

@@ -1,7 +1,7 @@
-// Use of another session's protection domains and memory regions (and device memory:
-// device_memory.cc), by a ticket (command_records.h) that was passed with kOpenDevice. The exporter
-// remains the owner; when its session ends, its regions are destroyed, and work that names them
-// fails.
+// Imports another session's protection domains and memory regions (device memory:
+// device_memory.cc), with a ticket (command_records.h) that was passed with kOpenDevice. The
+// exporter remains the owner; when its session ends, its regions are destroyed, and work that names
+// them fails.
 
 #include <cerrno>
 

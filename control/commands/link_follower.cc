@@ -13,8 +13,8 @@ namespace {
 
 // No driver needs faster polling, and an idle daemon shouldn't wake up often.
 constexpr Duration kLinkLookInterval = 100 * kNanosecondsPerMillisecond;
-// Opening an interface that is there, but failed to open, is retried at growing intervals, since
-// drivers print a line or two each time; and whenever the kernel reports a change.
+// If opening an existing interface fails, it is retried at growing intervals, since drivers print a
+// line or two each time, and whenever the kernel reports a change.
 constexpr Duration kAttachIntervalMin = kNanosecondsPerSecond;
 constexpr Duration kAttachIntervalMax = 64 * kNanosecondsPerSecond;
 
@@ -100,7 +100,7 @@ void LinkFollower::follow(Device& device, bool up) {
 
 void LinkFollower::attach(Device& device) {
   if (!device.port().attach()) {
-    return;  // PortInfo::trouble has the reason
+    return;  // the reason is in PortInfo::trouble
   }
   let_workers_look(device);
   if (device.follow_mac()) {
@@ -113,7 +113,7 @@ void LinkFollower::attach(Device& device) {
 
 void LinkFollower::let_workers_look(const Device& device) {
   const auto port = static_cast<std::uint16_t>(device.index());
-  const PortInfo info = device.port().info();  // asks the kernel, which workers don't
+  const PortInfo info = device.port().info();  // makes system calls, which workers don't
   for (std::uint32_t worker = 0; worker < card_.engine().workers(); ++worker) {
     card_.engine().call(worker, [port, &info](Worker& w) { w.look_at_port(port, info); });
   }

@@ -17,10 +17,10 @@ class LinkFollower {
   // The card outlives this.
   explicit LinkFollower(Card& card);
 
-  // Readable: on_change() has something to look at. -1: nothing can tell.
+  // Readable: call on_change(). -1: rtnetlink isn't available.
   [[nodiscard]] int descriptor() const { return watch_ ? watch_->descriptor() : -1; }
   void on_change();
-  // kNever: no link has to be looked at.
+  // kNever: no link needs polling.
   [[nodiscard]] Time next_look() const { return next_look_; }
   void look();
 
@@ -34,8 +34,8 @@ class LinkFollower {
   Card& card_;
   std::optional<KernelWatch> watch_;
   Time next_look_ = kNever;
-  Time next_attach_ = 0;  // when interfaces that are down are tried again by themselves
-  Duration patience_;     // between that and the time after
+  Time next_attach_ = 0;  // when interfaces that are down are retried without a kernel event
+  Duration patience_;     // the interval until the next retry after that
 };
 
 }  // namespace uroce::control

@@ -56,7 +56,7 @@ std::shared_ptr<std::atomic<std::uint32_t>> helpers_at_work(Conversation& conver
   return count;
 }
 
-// Whether they have all finished since. The handler is run again until they have: until then the
+// Whether all helpers have finished; the handler is run again until they have, since until then the
 // program can't reuse the memory. How long that takes depends on the program only.
 Outcome when_helpers_are_back(const Request& request) {
   return request.helpers->load(std::memory_order_acquire) == 0 ? Outcome::kReply : Outcome::kWait;
@@ -81,13 +81,13 @@ Result<Outcome> share_arena(Session& session, Request& request, Reply* reply) {
   return Outcome::kReply;
 }
 
-// A registration for which a helper opens files. Written by the helper before `done`.
+// A registration for which a helper opens files. The helper writes it before `done`.
 struct Registration {
   std::vector<abi::MemoryPiece> pieces;
   ProgramMemory::Opened opened;
-  bool without_memory = false;    // nothing could be opened for lack of memory
+  bool without_memory = false;    // opening failed for lack of memory
   std::atomic<bool> done{false};  // released by the helper, acquired by control
-  abi::RegMrReply replaced{};     // control's: the answer, once another region was replaced
+  abi::RegMrReply replaced{};     // used by control only: the reply once a region has been replaced
 };
 
 namespace {
@@ -130,7 +130,7 @@ Result<Outcome> replace_region(Conversation& conversation, Request& request, std
   return answer_replaced(request, reply);
 }
 
-// All pages are shared now.
+// The new region shares all its pages now.
 Result<std::unique_ptr<Region>> make_pinned_region(Session& session, PdId pd,
                                                    const abi::RegMrRequest& head,
                                                    Registration& registration,
@@ -151,8 +151,8 @@ Result<std::unique_ptr<Region>> make_pinned_region(Session& session, PdId pd,
                                       std::move(registration.opened));
 }
 
-// Whether the registration can continue: files that aren't passed but opened by the process's
-// number are opened by a helper, since that waits for the program's locks.
+// Whether the registration can continue: files that aren't passed but opened through /proc/PID are
+// opened by a helper, since that waits for the program's locks.
 Result<Outcome> open_pieces(Conversation& conversation, const abi::RegMrRequest& head,
                             const std::shared_ptr<Registration>& registration) {
   const Session& session = conversation.session();
@@ -191,7 +191,7 @@ Result<Outcome> reg_mr(Conversation& conversation, Request& request, Reply* repl
     return answer_replaced(request, reply);
   }
   Session& session = conversation.session();
-  abi::RegMrRequest head;  // as<> would want a type without a flexible array
+  abi::RegMrRequest head;  // as<> requires a type without a flexible array
   std::memcpy(&head, request.bytes.data(), sizeof(head));
   const auto pd = session.pds.get(head.pd);
   if (!pd) {

@@ -1,5 +1,5 @@
-// kModifyQp: checks a transition and its attributes, finds the peer's Ethernet address, and hands
-// the change to the queue pair's worker. Nothing changes unless everything is right.
+// kModifyQp: checks a transition and its attributes, resolves the peer's Ethernet address, and
+// passes the change to the queue pair's worker. Nothing changes unless all checks succeed.
 
 #include <algorithm>
 #include <cerrno>
@@ -98,7 +98,7 @@ Status check_attributes(const Session& session, const abi::QpAttributesRecord& a
   return ok();
 }
 
-// The attributes in the datapath's form.
+// The attributes converted for the datapath.
 struct Change {
   QpAttributes attributes;
   std::uint32_t mask = 0;
@@ -136,7 +136,7 @@ Change change_of(QpType type, const Device& device, const abi::QpAttributesRecor
   return change;
 }
 
-// The values that a query will return: the program's own, where it set them.
+// Stores the attributes that the program has set, for ibv_query_qp.
 void remember(const abi::QpAttributesRecord& a, std::uint32_t mask,
               abi::QpAttributesRecord* known) {
   const auto take = [&](std::uint32_t bit, auto& field, const auto& value) {

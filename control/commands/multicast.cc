@@ -39,7 +39,7 @@ Result<Outcome> attach_multicast(Session& session, Request& request, Reply* /*re
   QpObject& object = *wanted->object;
   const Gid& group = wanted->group;
   if (object.groups.contains(group)) {
-    return Outcome::kReply;  // as in Linux
+    return Outcome::kReply;  // attached already: succeeds, as in Linux
   }
   const Status status = session.card().groups().attach(object, group);
   return status ? Result<Outcome>(Outcome::kReply) : status.error();

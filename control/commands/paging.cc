@@ -47,14 +47,14 @@ Status open_memory(Conversation& conversation, const std::shared_ptr<MemoryOpeni
         opening->why_not = memory.error().message;
       }
     } catch (const std::bad_alloc&) {
-      // As if it weren't accessible.
+      // Treated as inaccessible.
     }
     opening->done.store(true, std::memory_order_release);
   });
 }
 
-// Without one, a program that asks for channels again couldn't have used the first ones: it had no
-// room for the descriptors, or no thread for its end of them.
+// A program without on-demand regions that opens channels again couldn't use the first ones: it had
+// no descriptors for them, or no thread.
 bool has_on_demand_region(const Session& session) {
   bool found = false;
   session.regions.for_each([&](std::uint32_t /*handle*/, const MemoryRegion& region) {
@@ -102,8 +102,8 @@ Result<Outcome> open_paging(Conversation& conversation, Request& request, Reply*
     return channels.error();
   }
   if (!request.opening->why_not.empty()) {
-    // Registering succeeds, and memory that can be shared is accessible; later failures of the rest
-    // don't know the reason.
+    // Logged here, since later failures can't name the reason: registering succeeds, and memory
+    // that can be shared is accessible.
     conversation.services().errors.add(
         session.id(), session.peer(), *session.account(),
         "on demand only shared memory can be reached: " + request.opening->why_not);
@@ -148,7 +148,7 @@ Status check_sge(const Session& session, const ProtectionDomain& pd, const abi::
                  abi::Advice advice, const Region** region) {
   const std::uint32_t rights =
       advice == abi::Advice::kPrefetchWrite ? kAccessLocalWrite : kAccessNone;
-  // Only control removes regions, so none vanishes meanwhile.
+  // Only control removes regions, so none is removed meanwhile.
   switch (session.card().keys().check(sge.lkey, pd.id, sge.address, sge.length, rights, region)) {
     case Access::kGranted:
       break;
@@ -209,7 +209,7 @@ void follow(Session& session, PagingService& paging, const ProtectionDomain& pd,
 
 // With kAdviseFlush it is run again whenever some advice has completed, until its own has.
 Result<Outcome> advise_mr(Conversation& conversation, Request& request, Reply* /*reply*/) {
-  abi::AdviseMrRequest head;  // as<> would want a type without a flexible array
+  abi::AdviseMrRequest head;  // as<> requires a type without a flexible array
   std::memcpy(&head, request.bytes.data(), sizeof(head));
   if (head.sge_count > abi::kAdviseSgesMax ||
       request.bytes.size() != sizeof(head) + head.sge_count * sizeof(abi::AdviseSge)) {

@@ -11,9 +11,8 @@
 
 namespace uroce::control {
 
-// Takes the file off the request's descriptors. Errors: EBADMSG where record and pieces disagree;
-// ENOMEM for more than abi::kPieceListMax; EINVAL for a file that isn't sealed, or isn't as long as
-// it should be.
+// Takes the file from the request's descriptors. EBADMSG: record and pieces disagree; ENOMEM: more
+// than abi::kPieceListMax; EINVAL: the file isn't sealed or has the wrong length.
 Result<std::vector<abi::MemoryPiece>> take_pieces(const abi::RegMrRequest& head, Request& request);
 
 }  // namespace uroce::control

@@ -1,4 +1,4 @@
-// Commands that make, query and destroy queue pairs, and report where their rings are. Modifying:
+// Commands that create, query and destroy queue pairs and report their rings' location. Modifying:
 // modify_qp.cc.
 
 #include <algorithm>
@@ -86,7 +86,7 @@ Granted grant(const abi::CreateQpRequest& body, bool own_receive_queue) {
   answer.max_send_wr = std::bit_ceil(std::max(body.max_send_wr, 1U));
   answer.max_send_sge = std::max(body.max_send_sge, 1U);
   // Inline data for which the stride has room anyway is granted: rdma_xclient sends 16 bytes inline
-  // without having requested any, as real cards let it.
+  // without having requested any, which works on real cards.
   answer.send.entries = answer.max_send_wr;
   answer.send.stride = abi::send_stride(answer.max_send_sge, body.max_inline);
   answer.max_inline = std::min(
@@ -159,7 +159,7 @@ void use(const Parts& parts, QpObject* object) {
   }
 }
 
-// Makes the queue pair known to its worker. From here on packets and doorbells reach it.
+// Registers the queue pair with its worker. From here on packets and doorbells reach it.
 void attach(Session& session, Qp& qp) {
   const QpConfig& config = qp.config();
   SessionDoorbells& bells = session.bells(config.worker);

@@ -1,6 +1,6 @@
 #pragma once
 
-// A command's record, and the reply to it in the making.
+// A command's request and its reply under construction.
 
 #include <atomic>
 #include <cstddef>
@@ -27,15 +27,15 @@ enum class [[nodiscard]] Outcome : std::uint8_t{
     kPieces,  // the conversation has a report to send, piece by piece
 };
 
-// A request's bytes, checked against the command's least length.
+// A request's bytes, checked against the command's minimum length.
 struct Request {
   std::vector<std::byte> bytes;
   std::vector<UniqueFd> descriptors;
   std::shared_ptr<AdviceProgress> advice{};      // what a waiting kAdviseMr waits for
   std::shared_ptr<Registration> registration{};  // a waiting kRegMr
   std::shared_ptr<MemoryOpening> opening{};      // a waiting kOpenPaging
-  // Helpers that may still be at the memory that a waiting kDeregMr, or a kRegMr that replaced a
-  // region, is about.
+  // The number of helpers that may still access the memory of a waiting kDeregMr, or of a kRegMr
+  // that replaced a region.
   std::shared_ptr<std::atomic<std::uint32_t>> helpers{};
 
   // REQUIRES: the command table says that the record is at least this long.
@@ -50,8 +50,8 @@ struct Request {
 
 // A reply under construction. The conversation fills its header when the handler is done.
 struct Reply {
-  // Bytes of the longest reply of a command that makes something (reports are longer). There is
-  // room for them from the beginning: once a handler has made an object, its answer must not fail.
+  // Bytes of the longest reply of a command that creates an object (reports are longer). Reserved
+  // in advance: once a handler has created an object, its reply must not fail.
   static constexpr std::size_t kReserved = 512;
 
   std::vector<std::byte> bytes;
@@ -69,7 +69,7 @@ struct Reply {
     std::memcpy(bytes.data(), &body, sizeof(Body));
   }
   void set_handle(std::uint32_t handle) { set(abi::HandleReply{{}, handle, 0}); }
-  // Behind the header, as long as it may be: it goes out in as many records as it takes.
+  // Appends text of any length behind the header; it is sent in as many records as needed.
   void set_text(const std::string& text) {
     const auto begin = reinterpret_cast<const std::byte*>(text.data());
     bytes.insert(bytes.end(), begin, begin + text.size());

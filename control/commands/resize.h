@@ -12,11 +12,11 @@
 
 namespace uroce::control {
 
-// As many as the largest ring takes, twice: a program that fills its ring as fast as it is copied
-// isn't followed for ever.
+// Twice the steps that the largest ring takes: a program that fills its ring as fast as it is
+// copied gets EBUSY.
 inline constexpr std::uint32_t kResizeStepsMax = 256;
 
-// step(move) copies, and says whether that was all.
+// step(move) copies a part and returns true when the move is complete.
 template <typename Step>
 Status resize_in_steps(Engine& engine, Step&& step) {
   RingResize move;

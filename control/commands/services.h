@@ -24,11 +24,11 @@ struct Services {
   KernelAddresses& kernel;
   ErrorLog& errors;
   PagingService* paging = nullptr;       // nullptr: no on-demand paging
-  AddressFollower* addresses = nullptr;  // nullptr: no port has those of an interface
-  const Watchdog* watchdog = nullptr;    // nullptr: nobody watches the threads
-  Sampler* sampler = nullptr;            // nullptr: there is no history
-  bool numbers_may_be_chosen = false;    // by programs: kChooseNumbers
-  // For operations that a program can delay at will; control's own pool, the fault thread has
+  AddressFollower* addresses = nullptr;  // nullptr: no port follows an interface
+  const Watchdog* watchdog = nullptr;    // nullptr: the threads aren't watched
+  Sampler* sampler = nullptr;            // nullptr: no history is kept
+  bool numbers_may_be_chosen = false;    // programs may use kChooseNumbers
+  // For operations that a program can delay at will. Control's own pool; the fault thread has
   // another.
   std::shared_ptr<HelperPool> helpers = std::make_shared<HelperPool>();
 };

@@ -75,8 +75,8 @@ void use(const XrcParts& parts, SrqObject& srq) {
   ++parts.cq->users;
 }
 
-// Makes a queue of type XRC known to its domain. If that fails half-way, the queue is removed, also
-// from the workers that know it; if even that is impossible, it is removed with the session.
+// Registers an XRC queue with its domain. If that fails half-way, the queue is removed, also from
+// workers that know it already; if even that fails, it is removed with the session.
 void enter(Session& session, std::uint32_t handle) {
   const SrqObject& srq = *session.srqs.find(handle);
   if (srq.xrcd == nullptr) {
