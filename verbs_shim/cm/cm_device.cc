@@ -28,19 +28,19 @@ using abi::Command;
 constexpr const char* kPath = "/dev/infiniband/rdma_cm";
 constexpr int kDescriptorsMax = 65'536;  // of the process; channels have smaller numbers
 
-// Channels by descriptor, which the program may have closed without librdmacm's knowledge.
+// Channels by descriptor; the program may have closed one without librdmacm's knowledge.
 struct Channel {
   VerifiedDescriptor socket;
   std::uint32_t handle = 0;
-  std::uint64_t generation = 0;  // of the connection that it belongs to
+  std::uint64_t generation = 0;  // of the connection it belongs to
 };
 
 // One connection for all channels, made with the first. When it is lost, the channels of its
 // generation are dead, and the next channel makes a new one.
-pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;  // guards what follows, not conversations
-Client* client = nullptr;                           // is never deleted: threads may be using it
+pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;  // guards the following, not I/O on the socket
+Client* client = nullptr;                           // never deleted: threads may be using it
 std::uint64_t generation = 0;
-Channel* channels = nullptr;  // kDescriptorsMax of them, as soon as there was one
+Channel* channels = nullptr;  // array of kDescriptorsMax, allocated with the first
 
 class Lock {
  public:
@@ -50,7 +50,7 @@ class Lock {
   Lock& operator=(const Lock&) = delete;
 };
 
-// Under the lock: a connection that is alive.
+// Ensures a live connection. REQUIRES: the lock is held.
 Status connect_if_needed() {
   if (channels == nullptr) {
     channels = new (std::nothrow) Channel[kDescriptorsMax];
@@ -97,17 +97,17 @@ void take_byte(int descriptor) {
     return;
   }
   char byte = 0;
-  // The byte is there: the daemon wrote it before it reported that the channel is drained.
+  // The daemon wrote the byte before it reported that the channel is drained.
   [[maybe_unused]] const ssize_t taken = read(descriptor, &byte, 1);
 }
 
-// The bytes behind an option's pointer travel with the command.
+// The data that an option's pointer refers to is sent with the command.
 struct Option {
   const void* bytes = nullptr;
   std::size_t length = 0;
 };
 
-// Where in its input a command with an answer has the address for the answer.
+// Offset of the response address in the input of a command with a response.
 std::size_t response_offset(std::uint32_t number) {
   static_assert(
       offsetof(rdma_ucm_destroy_id, response) == 0 && offsetof(rdma_ucm_query, response) == 0 &&
@@ -118,7 +118,7 @@ std::size_t response_offset(std::uint32_t number) {
   return number == RDMA_USER_CM_CMD_CREATE_ID ? offsetof(rdma_ucm_create_id, response) : 0;
 }
 
-// One command and its answer. 0 or an errno value.
+// Sends one command and receives its response. 0 or an errno value.
 int command(const Route& route, int descriptor, const rdma_ucm_cmd_hdr& header,
             const std::byte* input, const Option& option, int other) {
   using Request = abi::CmCommandRequest;
@@ -303,7 +303,7 @@ void abandon_cm_channels_after_fork() {
 
 void disguise_cm_channel(struct stat* status) {
   struct stat real {};
-  // librdmacm compares this with the kernel's device, if there is one too.
+  // librdmacm compares this with the kernel's device, if that exists, too.
   status->st_rdev = stat(kPath, &real) == 0 ? real.st_rdev : 0;
   status->st_mode = S_IFCHR | S_IRUSR | S_IWUSR | S_IRGRP | S_IWGRP | S_IROTH | S_IWOTH;
 }
