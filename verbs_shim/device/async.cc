@@ -95,7 +95,7 @@ void acknowledge(pthread_mutex_t& mutex, pthread_cond_t& condition, std::uint32_
 
 void forget_async_events(ibv_context* base) {
   Context& context = *of(base);
-  // Without a queue the device is closed: ~Client() has woken the waiting threads.
+  // Without an event queue the device is closed: ~Client() has woken the waiting threads.
   if (!context.client.abandoned() && context.async_events != nullptr) {
     context.async_events->forget({names_nothing, &context});
   }
@@ -110,7 +110,7 @@ extern "C" {
 int ibv_get_async_event(ibv_context* base, ibv_async_event* event) {
   Context& context = *of(base);
   if (context.client.abandoned()) {
-    errno = ENODEV;  // the events are the parent's
+    errno = ENODEV;  // the events belong to the parent
     return -1;
   }
   for (;;) {

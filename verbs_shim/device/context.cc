@@ -45,7 +45,7 @@ void release(Context* context) {
   delete context;
 }
 
-// Maps doorbells and status pages, and takes over the descriptors. 0 or an errno value.
+// Maps doorbells and status pages, and takes the descriptors. 0 or an errno value.
 int attach(Context& context, const abi::OpenDeviceReply& reply, Descriptors& received) {
   const std::uint32_t workers = reply.workers;
   if (workers == 0 || workers > abi::kWorkersMax ||
@@ -108,7 +108,7 @@ ibv_context* open_context(ibv_device* device, const abi::ImportToken& exporter) 
   if (made == nullptr || made->async_events == nullptr) {
     return fail(ENOMEM);
   }
-  Context* const context = made.release();  // ends by release()
+  Context* const context = made.release();  // freed by release()
   context->base.sz = sizeof(verbs_context);
   ibv_context& base = context->base.context;
   base.device = device;

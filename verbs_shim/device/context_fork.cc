@@ -1,8 +1,8 @@
 // Open contexts across fork().
 //
 // A session belongs to the process that opened it. The child inherits the mappings of the rings, so
-// it could scribble into its parent's queues; its contexts are therefore marked dead, and every
-// call on them fails as if the daemon were gone. Registered memory is verbs_shim/memory's business.
+// it could write into its parent's queues; its contexts are therefore marked dead, and every call
+// on them fails as if the daemon were gone. Registered memory is handled by verbs_shim/memory.
 //
 // Locks that the parent's other threads hold at that moment stay locked in the child. Those that
 // are never held for long are taken before the fork, so that the child finds the guarded data
@@ -21,7 +21,7 @@
 namespace uroce::shim {
 namespace {
 
-pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;  // guards what follows
+pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;  // guards the following
 Context* open_contexts = nullptr;
 
 std::atomic<bool> fork_initialized{false};
@@ -76,8 +76,8 @@ void after_fork_in_child() {
   abandon_cm_channels_after_fork();
 }
 
-// The handlers of verbs_shim/memory come first, because the others must find memory that is the
-// child's own.
+// The handlers of verbs_shim/memory come first, because the others need memory that is no longer
+// shared with the parent.
 __attribute__((constructor)) void install_handlers() {
   static_cast<void>(sharing_state());
   UROCE_CHECK(pthread_atfork(before_fork, unlock, after_fork_in_child) == 0);

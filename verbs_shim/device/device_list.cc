@@ -19,7 +19,7 @@ namespace {
 constexpr std::uint32_t kDevicesMax = 16;
 static_assert(sizeof(abi::ListDevicesReply::devices) == kDevicesMax * sizeof(abi::DeviceRecord));
 
-pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;  // guards what follows
+pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;  // guards the following
 Device known[kDevicesMax];
 std::uint32_t known_count = 0;
 
@@ -27,7 +27,7 @@ void name(char* to, std::size_t size, const char* prefix, const char* device) {
   std::snprintf(to, size, "%s%s", prefix, device);
 }
 
-// The device with this record's name: the one handed out earlier, or a new one.
+// The device with this record's name: the one returned earlier, or a new one.
 Device* remembered(const abi::DeviceRecord& record) {
   for (std::uint32_t i = 0; i < known_count; ++i) {
     if (std::strcmp(known[i].base.name, record.name) == 0) {
@@ -51,7 +51,7 @@ Device* remembered(const abi::DeviceRecord& record) {
   return &device;
 }
 
-// Asks the daemon. 0 or an errno value.
+// Fetches the daemon's list. 0 or an errno value.
 int ask(abi::ListDevicesReply& reply) {
   Client client;
   if (const Status connected = client.connect(); !connected) {

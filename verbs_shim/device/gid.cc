@@ -1,4 +1,4 @@
-// The GID table: the addresses of the port, one per entry, some entries empty.
+// The GID table: the addresses of the port, one per entry; some entries are empty.
 
 #include <algorithm>
 #include <cstring>

@@ -16,7 +16,7 @@ ibv_device* find_device(std::uint32_t index) {
   ibv_device* found = nullptr;
   for (ibv_device** device = list; list != nullptr && *device != nullptr; ++device) {
     if (of(*device)->record.index == index) {
-      found = *device;  // devices live on after their list
+      found = *device;  // devices outlive their list
     }
   }
   ibv_free_device_list(list);

@@ -10,8 +10,8 @@
 namespace uroce::shim {
 namespace {
 
-// Entries from before the extended context. Nobody calls them; if somebody does, it shouldn't be a
-// jump to an invalid address.
+// For entries that predate the extended context. They aren't called; this only avoids a jump to an
+// invalid address.
 void* obsolete() {
   errno = EOPNOTSUPP;
   return nullptr;

@@ -20,7 +20,7 @@ constexpr std::uint64_t kNanosecondClockKhz = 1'000'000;
 constexpr std::uint16_t kModerationMax =
     0xFFFF;  // completions, or microseconds: the maximum of the field
 // The operations of queue pairs on memory that is paged on demand: the same as on other memory.
-// Messages that unreliable ones receive for it wait too; beyond the limit they are lost, as
+// Messages received by unreliable ones wait for it too; beyond the limit they are lost, as
 // datagrams may be.
 constexpr std::uint32_t kOdpUd =
     IBV_ODP_SUPPORT_SEND | IBV_ODP_SUPPORT_RECV | IBV_ODP_SUPPORT_SRQ_RECV;
@@ -79,7 +79,7 @@ ibv_device_attr to_verbs(const abi::DeviceAttributes& from) {
 int ask_device(const char* call_name, ibv_context* context, abi::QueryDeviceReply& reply) {
   Context& self = *of(context);
   PlainRequest request{};
-  // A child may still query its parent's device attributes, which don't change.
+  // A forked child may still query its parent's device attributes, which don't change.
   int error = 0;
   if (!self.client.abandoned()) {
     error = self.client.call(call_name, abi::Command::kQueryDevice, request, reply);
@@ -166,7 +166,7 @@ int query_device_ex(ibv_context* context, const ibv_query_device_ex_input* input
   return 0;
 }
 
-// The clock of completion timestamps is CLOCK_MONOTONIC (abi::Cqe), in nanoseconds.
+// Completion timestamps are CLOCK_MONOTONIC in nanoseconds (abi::Cqe).
 int query_rt_values(ibv_context* context, ibv_values_ex* values) {
   (void)context;
   const std::uint32_t wanted = values->comp_mask;
@@ -198,7 +198,7 @@ int ibv_query_device(ibv_context* context, ibv_device_attr* attr) {
   return error;
 }
 
-// Programs built against old headers call this one: their structure ends before port_cap_flags2.
+// For programs built against old headers, whose structure ends before port_cap_flags2.
 int ibv_query_port(ibv_context* context, uint8_t port, _compat_ibv_port_attr* attr) {
   ibv_port_attr full{};
   const int error = ask_port(context, port, full);

@@ -1,5 +1,5 @@
-// The few sysfs files that programs read through libibverbs. Our devices have no directory in
-// sysfs, so these are answered from the daemon's attributes.
+// The few sysfs files that programs read through libibverbs. Our devices have no sysfs directory,
+// so the contents are generated from the daemon's attributes.
 
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -57,7 +57,7 @@ int read_file(const char* directory, const char* file, char* buffer, std::size_t
     return -1;
   }
   if (buffer[length - 1] == '\n' || static_cast<std::size_t>(length) == size) {
-    --length;  // the newline, or the room for the NUL
+    --length;  // the newline, or space for the NUL
   }
   buffer[length] = '\0';
   return static_cast<int>(length);
@@ -69,8 +69,8 @@ int read_file(const char* directory, const char* file, char* buffer, std::size_t
 extern "C" {
 
 // Open MPI's openib requires that <this>/class/infiniband exists. Under `uroce run` it does; a
-// program without the library that shows it in /sys (verbs_shim/outside) finds it in the tree
-// itself.
+// program without the library that shows the tree in /sys (verbs_shim/outside) gets the path of the
+// tree itself.
 const char* ibv_get_sysfs_path(void) {
   static char in_tree[IBV_SYSFS_PATH_MAX];
   struct stat status {};
