@@ -20,7 +20,7 @@ bool writable(const Code* at, std::size_t length, bool yes) {
                           PROT_READ | PROT_EXEC | (yes ? PROT_WRITE : 0)) == 0;
 }
 
-// Not memcpy(): ThreadSanitizer intercepts that, and takes a library's code for read-only.
+// Not memcpy(): ThreadSanitizer intercepts that and considers a library's code read-only.
 void copy_code(Code* to, const Code* from, std::size_t length) {
   __asm__ volatile("rep movsb" : "+D"(to), "+S"(from), "+c"(length) : : "memory");
 }
@@ -47,7 +47,7 @@ bool replace_code(Code* at, const Code* bytes, std::size_t length) {
 
 bool synchronize_cores() {
   const auto barrier = [](int command) { return ::syscall(SYS_membarrier, command, 0U, 0) == 0; };
-  // Registering again costs only a check.
+  // Repeated registration costs only a check.
   return barrier(MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED_SYNC_CORE) &&
          barrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED_SYNC_CORE);
 }

@@ -1,7 +1,7 @@
 #pragma once
 
-// The instructions with which libc's functions begin, as far as they may be replaced by a jump, or
-// run at another address: none reads the place where it stands.
+// Position-independent first instructions of libc's functions: these may be replaced by a jump and
+// executed at another address.
 
 #include <cstddef>
 
@@ -13,7 +13,7 @@ struct EntryForm {
   const char* instruction;
   std::size_t length;
   std::size_t opcode_bytes;
-  Code opcode[3];  // the rest is a number
+  Code opcode[3];  // the rest is an immediate operand
 };
 
 // Found at the start of: all wrappers of system calls; mmap of glibc before 2.41, and since then;
@@ -25,7 +25,7 @@ inline constexpr EntryForm kEntryForms[] = {
     {"sub $n,%rsp", 4, 3, {0x48, 0x83, 0xec}},
 };
 
-// The form of the instruction at `at`. nullptr: none of them.
+// The form of the instruction at `at`. nullptr: unknown.
 const EntryForm* entry_form(const Code* at);
 
 }  // namespace uroce::shim

@@ -30,10 +30,10 @@ bool read_choice() {
   return true;
 }
 
-// Whether the program is statically linked, and loaded us by dlopen. Its own calls are to another
-// libc than ours, and ours can't create threads there: the allocator that pthread_create uses is
-// set up by the dynamic linker when it starts a program. If started by that linker's command, a
-// program has its own headers here, too.
+// Whether the program is statically linked and has loaded us by dlopen. It then calls a libc other
+// than ours, and ours can't create threads: the allocator that pthread_create uses is set up by the
+// dynamic linker at program start. A program started through the linker's command has its own
+// program headers here, too.
 bool is_statically_linked() {
   const auto* const first = reinterpret_cast<const ElfW(Phdr)*>(::getauxval(AT_PHDR));
   const std::span headers(first, first == nullptr ? 0 : ::getauxval(AT_PHNUM));
@@ -41,7 +41,7 @@ bool is_statically_linked() {
                               [](const ElfW(Phdr) & header) { return header.p_type == PT_INTERP; });
 }
 
-// The reason why they can't be hooked; nullptr if they can.
+// The reason why libc's functions can't be hooked; nullptr if they can.
 const char* why_not() {
   if (!read_choice()) {
     return "UROCE_HOOKS=none leaves libc's functions alone, without which private memory isn't "

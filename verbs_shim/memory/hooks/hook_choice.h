@@ -1,15 +1,15 @@
 #pragma once
 
-// Whether libc's functions may be hooked in this program. UROCE_HOOKS says it: `patch`, the
-// default, or `none`, for those who want nothing of their process changed (as UCX has
-// UCX_MEM_MMAP_HOOK_MODE). In a statically linked program they can't be.
+// Whether libc's functions may be hooked in this program. UROCE_HOOKS is `patch`, the default, or
+// `none`, to leave the process unpatched (compare UCX_MEM_MMAP_HOOK_MODE of UCX). Statically linked
+// programs can't be hooked.
 
 #include "base/result.h"
 
 namespace uroce::shim {
 
-// Error: EOPNOTSUPP, with a sentence that says what is missing because of it. The variable is read
-// at the first call; a value that is neither is complained about then, and counts as the default.
+// Error: EOPNOTSUPP, with a sentence that names the unavailable feature. The variable is read at
+// the first call; any other value is reported then and treated as the default.
 Status hooks_allowed();
 
 }  // namespace uroce::shim

@@ -1,6 +1,6 @@
 #pragma once
 
-// The instructions by which a function is hooked, x86-64's: written, and recognised.
+// Writes and recognises the x86-64 instructions by which a function is hooked.
 
 #include <cstddef>
 #include <cstdint>
@@ -14,21 +14,21 @@ inline constexpr std::size_t kShortJumpBytes = 2;
 inline constexpr std::size_t kNearJumpBytes = 5;
 inline constexpr std::size_t kFarJumpBytes = 14;
 
-// To any address.
+// Writes a jump to any address.
 void write_far_jump(Code* at, const void* target);
-// Of kNearJumpBytes, for the place `from`, within 2 GiB of `to`.
+// Writes kNearJumpBytes, to be executed at `from`, within 2 GiB of `to`.
 void write_near_jump(Code* into, const Code* from, const Code* to);
-// Of kShortJumpBytes, for the place `from`, within 127 bytes of `to`.
+// Writes kShortJumpBytes, to be executed at `from`, within 127 bytes of `to`.
 void write_short_jump(Code* into, const Code* from, const Code* to);
 
-// Where the jump at `at` goes, as libraries put one there that hook libc as we do (UCX, Open MPI):
-// near, or with the address in a register. nullptr: something else.
+// The target of the jump at `at`, in the forms used by other libraries that patch libc (UCX, Open
+// MPI): near, or with the address in a register. nullptr: another instruction.
 Code* jump_target(Code* at);
 
-// Length of the filling instruction (nop in its sizes, int3) at `at`; 0: something else.
+// Length of the padding instruction (nop in its sizes, int3) at `at`; 0: another instruction.
 std::size_t filler_length(const Code* at);
 
-// The first instruction of a function, behind the mark that indirect jumps may come here.
+// The first instruction of a function, after `endbr64` if it has one.
 Code* first_instruction(Code* entry);
 
 }  // namespace uroce::shim

@@ -16,15 +16,15 @@
 #include "verbs_shim/memory/sharing/kernel_calls.h"
 #include "verbs_shim/memory/sharing/page_conversion.h"
 
-// How a function is hooked while other threads may be in the middle of it: exactly one
-// instruction is replaced, its first, by one store that is atomic on x86-64 (inside of a cache
-// line). It must be one that we know (entry_forms.h). Most wrappers of system calls begin with
-// `mov $number, %eax`, five bytes, as long as a near jump. Where the first instruction is shorter,
-// a short jump of two bytes leads to a near jump in the padding between functions close by. Near
-// jumps reach a page of ours that holds far ones.
+// How a function is hooked while other threads may be executing it: only its first instruction is
+// replaced, by one store that is atomic on x86-64 (within a cache line). It must be a known one
+// (entry_forms.h). Most wrappers of system calls begin with `mov $number, %eax`, five bytes, as
+// long as a near jump. Where the first instruction is shorter, a short jump of two bytes leads to a
+// near jump in the padding between functions close by. Near jumps lead to a page of ours with far
+// jumps.
 //
-// Changed code must be visible to all cores before anything relies on it: the targets of jumps
-// before the jumps, and the hooks before the caller continues.
+// Changed code must be visible to all cores before it is relied on: jump targets before the jumps,
+// and the hooks before the caller continues.
 //
 // Where another library has hooked a function before, our hook comes before its own and calls it.
 
@@ -36,11 +36,11 @@ constexpr std::uint64_t kNearMax = 1ULL << 30U;
 struct Target {
   const char* name;
   const void* ours;
-  void* next;               // of calls::next
+  void* next;               // in calls::next
   Code* entry = nullptr;    // libc's function
-  Code* padding = nullptr;  // where its first instruction is shorter than a near jump
+  Code* padding = nullptr;  // if its first instruction is shorter than a near jump
   Code* far_jump = nullptr;
-  const void* original = nullptr;  // the function to call next if nobody has hooked it before us
+  const void* original = nullptr;  // the function to call next, unless hooked before us
   bool hooked = false;
 };
 
@@ -54,7 +54,7 @@ Target targets[] = {
     {"mremap", reinterpret_cast<const void*>(calls::mremap), &calls::next.mremap},
 };
 
-// A page of ours, near enough to `code` for a near jump.
+// Maps a page within reach of a near jump from `code`.
 Code* map_near(const void* code) {
   const std::uint64_t around = kernel::number(code) / kPage * kPage;
   for (std::uint64_t distance = 1ULL << 21U; distance < kNearMax; distance += 1ULL << 21U) {
@@ -69,8 +69,8 @@ Code* map_near(const void* code) {
   return nullptr;
 }
 
-// Space for a near jump between functions, in reach of a short one: padding behind the end of an
-// exported function up to the next multiple of 16.
+// Finds space for a near jump between functions, in reach of a short jump: padding from the end of
+// an exported function up to the next multiple of 16.
 Code* find_padding(Code* entry) {
   constexpr int kReach = 120;
   constexpr std::size_t kAlignment = 16;
@@ -94,7 +94,7 @@ Code* find_padding(Code* entry) {
   return nullptr;
 }
 
-// dlmopen(3) gives a library its own libc, to which the program's calls don't come.
+// dlmopen(3) gives a library its own libc, which the program's calls don't use.
 bool is_the_programs(void* libc) {
   Lmid_t names = LM_ID_BASE;
   return libc != nullptr && ::dlinfo(libc, RTLD_DI_LMID, &names) == 0 && names == LM_ID_BASE;
@@ -107,7 +107,7 @@ bool find_functions() {
     target.entry = libc == nullptr ? nullptr : static_cast<Code*>(::dlsym(libc, target.name));
     const EntryForm* const form =
         target.entry == nullptr ? nullptr : entry_form(first_instruction(target.entry));
-    // If somebody has hooked it, the hidden instruction may be short.
+    // If another library has hooked it, the overwritten instruction may be short.
     if (target.entry != nullptr && (form == nullptr || form->length < kNearJumpBytes)) {
       target.padding = find_padding(target.entry);
     }
@@ -116,12 +116,12 @@ bool find_functions() {
   return libc != nullptr;
 }
 
-// Called while this library is being loaded: threads that register memory may hold locks that
-// threads waiting for the loader's lock want.
+// Runs while this library is being loaded: later, threads that register memory may hold locks that
+// a holder of the loader's lock waits for.
 [[maybe_unused]] const bool kFoundFunctions = find_functions();
 
-// The page of far jumps, one per target, followed by libc's own brk: its first instruction, then a
-// jump to the rest of it. False: not possible.
+// Writes the page of far jumps, one per target, followed by libc's own brk: its first instruction,
+// then a jump to the rest of it. False: not possible.
 bool write_far_jumps() {
   if (targets[0].far_jump != nullptr) {
     return true;
@@ -154,14 +154,14 @@ bool write_far_jumps() {
   return true;
 }
 
-// Replaces the first instruction, as long as a near jump or longer, by one.
+// Replaces the first instruction, at least as long as a near jump, by a near jump.
 bool put_near_jump(Code* at, const Code* to) {
   Code jump[kNearJumpBytes];
   write_near_jump(jump, at, to);
   return replace_code(at, jump, sizeof(jump));
 }
 
-// Replaces a shorter first instruction by a jump to one in the padding.
+// Replaces a shorter first instruction by a short jump to a near one in the padding.
 bool put_short_jump(Code* at, Code* padding, const Code* to) {
   Code jump[kNearJumpBytes];
   write_near_jump(jump, padding, to);
@@ -198,7 +198,7 @@ bool hook(const Target& target) {
     if (others == target.far_jump) {
       return true;
     }
-    // A library that hooked it after us may call us, and must not be called by us then.
+    // A library that hooked it after us may call us; we must not call it then.
     if (target.hooked && (target.next != &calls::next.madvise || drops_are_seen())) {
       return target.next == &calls::next.madvise;
     }
@@ -240,7 +240,7 @@ Status patch_libc() {
       refused = target.name;
     }
   }
-  static_cast<void>(synchronize_cores());  // which it did before, or this is the only thread
+  static_cast<void>(synchronize_cores());  // has succeeded before, or this is the only thread
   if (refused != nullptr) {
     return Error{EOPNOTSUPP, std::string("libc's ") + refused +
                                  " can't be watched: another library has hooked it in a way of its "

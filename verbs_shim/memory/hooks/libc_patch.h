@@ -1,19 +1,19 @@
 #pragma once
 
-// Hooks libc's own munmap, madvise and so on: they go on in memory_calls.h, whoever calls them and
-// however it found them: through any library's tables, from a library that was loaded later, or
-// from inside of libc (malloc's and the threads' own).
+// Hooks libc's own munmap, madvise and so on: all calls of them continue in memory_calls.h, through
+// whatever library's tables, from libraries loaded later, and from inside libc (malloc and
+// pthreads).
 
 #include "base/result.h"
 
 namespace uroce::shim {
 
-// All of them; what is hooked already stays so. One caller at a time. Doesn't use the loader, nor
-// the heap unless it fails. Error: EOPNOTSUPP with a sentence that says which function can't be
-// hooked; then others may be, which does no harm.
+// Hooks all of them that aren't hooked yet. One caller at a time. Doesn't use the loader, nor the
+// heap unless it fails. Error: EOPNOTSUPP with a sentence that names the function that can't be
+// hooked; others may then be hooked, which is harmless.
 Status patch_libc();
 
-// Whether libc's madvise comes to ours, also where somebody has changed it since.
+// Whether libc's madvise still calls ours, even if it has been changed since.
 bool drops_are_seen();
 
 }  // namespace uroce::shim

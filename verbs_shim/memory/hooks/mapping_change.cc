@@ -9,7 +9,8 @@
 namespace uroce::shim {
 namespace {
 
-// Each changer announces two ranges at most; the daemon ends a session with more outstanding.
+// Each changing thread announces at most two ranges; the daemon ends a session with more
+// outstanding.
 static_assert(2 * AddressWatch::kChangersMax <= abi::kInvalidationsMax);
 
 // The kernel will refuse ranges beyond the end, or that wrap.

@@ -1,10 +1,10 @@
 #pragma once
 
-// One change that the program makes to its mappings, from before its system call until after it:
-// daemons that know the range are told, and helper threads stay away from it.
+// One change of the program to its mappings, from before the system call until after it: daemons
+// that know the range are notified, and helper threads don't access it meanwhile.
 //
-// It runs inside of malloc, with malloc's locks held: nothing here uses the heap, or waits for a
-// thread that could.
+// It may run inside malloc, with malloc's locks held: nothing here uses the heap, or waits for a
+// thread that might.
 
 #include <signal.h>
 
@@ -16,9 +16,9 @@
 
 namespace uroce::shim {
 
-// While it lives, signals are blocked, because a handler that frees memory must not run in the
-// middle of a change; and the thread can't be cancelled, because the calls that we replace are no
-// cancellation points, while some that we make are.
+// Blocks signals, because a handler that frees memory must not run during a change, and disables
+// cancellation, because the replaced calls are no cancellation points, while some calls made here
+// are.
 class UninterruptedScope {
  public:
   UninterruptedScope();
@@ -33,17 +33,17 @@ class UninterruptedScope {
 
 class Change {
  public:
-  // `covered`: what the call maps over besides, if it does.
+  // `covered`: another range that the call replaces, if any.
   Change(SharingState& state, const void* address, std::uint64_t length,
          abi::InvalidateReason reason, const void* covered = nullptr,
          std::uint64_t covered_length = 0);
-  ~Change();  // leaves errno as it is
+  ~Change();  // preserves errno
   Change(const Change&) = delete;
   Change& operator=(const Change&) = delete;
 
-  // Whether the daemon was ever told of any of it. If not, nothing of it is converted either.
+  // Whether any of it was ever described to the daemon. If not, none of it is converted either.
   [[nodiscard]] bool described() const { return parts_[0].described || parts_[1].described; }
-  // The range is unmapped, or is about to be; and it wasn't after all.
+  // forget(): the range is unmapped, or is about to be. remember(): it wasn't after all.
   void forget() { state_.watch.forget(start(), end()); }
   void remember() { state_.watch.mark(start(), end()); }
 
@@ -51,9 +51,9 @@ class Change {
   [[nodiscard]] std::uint64_t end() const { return parts_[0].range.end; }
   [[nodiscard]] AddressWatch::Range covered() const { return parts_[1].range; }
 
-  // The process' mappings, for this change alone.
+  // The process's mappings, for use in this change only.
   [[nodiscard]] MemoryMap& map() const { return state_.maps[place_]; }
-  // Whether a fork's child may still have to read what lies in the arenas.
+  // Whether a fork's child may still have to read the arenas.
   [[nodiscard]] bool forks() const { return state_.watch.forks(place_); }
 
  private:
@@ -70,13 +70,13 @@ class Change {
   unsigned place_;
 };
 
-// The places in arenas that a range maps, collected before it is unmapped.
+// The arena ranges that an address range maps, collected before it is unmapped.
 class ArenaRuns {
  public:
   // REQUIRES: `range` belongs to the change.
   ArenaRuns(SharingState& state, const Change& change, AddressWatch::Range range);
-  // Gives their pages back. Where there are more runs than fit, or the process forks, the rest
-  // stays until its place is used again.
+  // Frees their pages. If there are more runs than fit, or the process forks, the rest stays until
+  // its place is reused.
   void punch() const;
 
  private:

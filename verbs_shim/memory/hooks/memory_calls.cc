@@ -15,7 +15,7 @@ namespace {
 
 using abi::InvalidateReason;
 
-// The address for testing libc's function: nobody else knows it.
+// An address unknown elsewhere, for testing whether libc's function is hooked.
 char trial;
 std::atomic<unsigned> trials{0};  // a counter, needs no ordering
 
@@ -27,7 +27,7 @@ void* mmap(void* address, std::size_t length, int protection, int flags, int des
                       static_cast<std::uint64_t>(offset));
 }
 
-// As libc declares it: an interposed function may read its arguments in the same way.
+// Variadic as in libc: an interposed function may read its arguments the same way.
 void* mremap(void* address, std::size_t old_length, std::size_t new_length, int flags, ...) {
   va_list more;
   va_start(more, flags);
@@ -40,8 +40,8 @@ int shmdt(const void* address) { return static_cast<int>(::syscall(SYS_shmdt, ad
 
 }  // namespace in_kernel
 
-// Whether more than the call itself has to be done. Without a lock, a system call or a write. The
-// kernel refuses ranges that wrap, or are beyond the address space.
+// Whether the range needs more than the original call. Takes no lock, makes no system call and
+// writes nothing. The kernel refuses ranges that wrap, or are beyond the address space.
 bool concerns(const void* address, std::uint64_t length) {
   const AddressWatch& watch = sharing_state().watch;
   const std::uint64_t start = kernel::number(address);
@@ -54,13 +54,13 @@ bool concerns(const void* address, std::uint64_t length) {
 // One run of addresses within madvise.
 struct Part {
   std::uint64_t start, end;
-  std::uint32_t arena;  // kArenasMax: not of an arena
+  std::uint32_t arena;  // kArenasMax: not in an arena
   std::uint64_t offset;
   std::uint64_t page_size;
   int protection;
 };
 
-// The area that begins at `at`. False: nothing is mapped there.
+// The part that begins at `at`. False: nothing is mapped there.
 bool part_at(const SharingState& state, MemoryMap& map, std::uint64_t at, std::uint64_t end,
              Part* part) {
   MappedArea area;
@@ -84,11 +84,11 @@ bool drops(int advice) {
          advice == MADV_REMOVE || advice == kDontNeedLocked;
 }
 
-// 0 or an errno value, as empty() and drop_part().
+// Converts a result like that of empty() and drop_part(): 0 or an errno value.
 int result_of(int outcome) { return outcome == 0 ? 0 : errno; }
 
-// A fork's child may still need to read the slot in the arena, or the program has closed the arena:
-// then the memory is moved out of it.
+// Empties memory in an arena. If a fork's child may still need to read the slot, or the program has
+// closed the arena, the memory is moved out of the arena instead.
 int empty(const SharingState& state, const Change& change, const Part& part) {
   const ArenaFile& arena = state.arenas[part.arena];
   if (!change.forks() && (arena.on_demand() || arena.intact())) {
@@ -111,8 +111,8 @@ int drop_part(const SharingState& state, const Change& change, const Part& part,
   if (advice != kGuardInstall) {
     return empty(state, change, part);
   }
-  // Guards belong to the mapping. The kernel has none for shared memory before Linux 6.15; memory
-  // that is moved out of the arena gets them in its new mapping.
+  // Guards belong to the mapping. Before Linux 6.15 the kernel supports none in shared memory;
+  // memory that is moved out of the arena gets them in its new mapping.
   int error = by_kernel();
   if (error == 0) {
     error = empty(state, change, part);
@@ -120,8 +120,8 @@ int drop_part(const SharingState& state, const Change& change, const Part& part,
   return error == 0 ? by_kernel() : error;
 }
 
-// Private memory that was converted reads as zeroes after it was dropped, as it would have before:
-// its part of the arena is emptied. Free pages may be kept or dropped; they are dropped.
+// Converted memory reads as zeroes after it is dropped, as private memory does: its part of the
+// arena is emptied. MADV_FREE permits keeping or dropping pages; they are dropped.
 int drop(SharingState& state, const Change& change, int advice) {
   bool hole = false;
   for (std::uint64_t at = change.start(); at < change.end();) {
@@ -129,7 +129,7 @@ int drop(SharingState& state, const Change& change, int advice) {
     if (!part_at(state, change.map(), at, change.end(), &part)) {
       if (change.map().failed()) {
         return next.madvise(kernel::pointer(at), change.end() - at,
-                            advice);  // the best that can be done
+                            advice);  // the best available
       }
       hole = true;  // the kernel continues, and reports it afterwards
       MappedArea above;
@@ -196,7 +196,7 @@ int munmap(void* address, std::size_t length) {
     return next.munmap(address, length);
   }
   const ArenaRuns runs(sharing_state(), change, {change.start(), change.end()});
-  change.forget();  // before other threads can have these addresses
+  change.forget();  // before other threads can get these addresses
   const int result = next.munmap(address, length);
   if (result == 0) {
     runs.punch();

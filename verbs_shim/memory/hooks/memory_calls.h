@@ -1,11 +1,11 @@
 #pragma once
 
-// What stands in for libc's functions that change mappings, once memory has been converted: they
-// keep the promises that private memory gives, and tell the daemon first where it pages on demand.
-// As the originals, errno included. Where nothing was converted, nor paged on demand, each is a few
-// loads and the call.
+// Replacements for libc's functions that change mappings, once memory has been converted: they
+// preserve the semantics of private memory, and notify the daemon first if the range is paged on
+// demand. Results and errno are those of the originals. For ranges neither converted nor paged on
+// demand, each adds a few loads to the call.
 //
-// docs/odp.md says how they come to be called: libc's own are patched.
+// They are called because libc's own functions are patched (docs/odp.md).
 
 #include <sys/types.h>
 
@@ -24,8 +24,8 @@ int shmdt(const void* address);
 
 int brk(void* address);
 
-// What each of them calls in turn: the kernel, or the hook that another library had put there
-// before us, which counts on being called. Set before the function is hooked, under the mutex.
+// What each of them calls in turn: the kernel, or the hook of another library that was installed
+// before ours and expects to be called. Set before the function is hooked, under the mutex.
 struct Next {
   void* (*mmap)(void*, std::size_t, int, int, int, off_t);
   int (*munmap)(void*, std::size_t);
@@ -37,7 +37,7 @@ struct Next {
 };
 extern Next next;
 
-// Whether libc's madvise, which is passed, still comes to ours.
+// Whether `madvise`, libc's function, still calls ours.
 bool is_reached_by(int (*madvise)(void*, std::size_t, int));
 
 }  // namespace uroce::shim::calls

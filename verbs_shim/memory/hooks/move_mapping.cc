@@ -20,10 +20,10 @@ void* fail(int error) {
 // The contents of the old range.
 struct Survey {
   bool whole = true;           // without holes
-  bool converted = false;      // some of it lies in an arena
-  bool on_demand = false;      // some of it is in an on-demand region
-  bool huge = false;           // in huge pages
-  int protection = PROT_NONE;  // of its end
+  bool converted = false;      // part of it is in an arena
+  bool on_demand = false;      // part of it is in an on-demand region
+  bool huge = false;           // of huge pages
+  int protection = PROT_NONE;  // of its last mapping
 };
 
 Survey survey(const SharingState& state, MemoryMap& map, std::uint64_t start, std::uint64_t end) {
@@ -33,7 +33,7 @@ Survey survey(const SharingState& state, MemoryMap& map, std::uint64_t start, st
     const bool found = map.at_or_above(at, &area) && area.start < end;
     result.whole = result.whole && found && area.start <= at;
     if (!found) {
-      if (map.failed()) {  // described before, so the worst case is assumed
+      if (map.failed()) {  // it was described before, so the worst case is assumed
         result.converted = true;
         result.on_demand = true;
       }
@@ -56,8 +56,8 @@ bool map_private(std::uint64_t start, std::uint64_t length, int protection, int 
                                      MAP_PRIVATE | MAP_ANONYMOUS | how, -1, 0) != MAP_FAILED;
 }
 
-// Moves each mapping of the old range to its place in the new one, which is reserved. Returns how
-// much was moved.
+// Moves each mapping of the old range to its place in the new one, which is reserved. Returns the
+// number of bytes moved.
 std::uint64_t move_each(MemoryMap& map, std::uint64_t start, std::uint64_t end,
                         std::uint64_t target) {
   MappedArea area;
@@ -75,7 +75,7 @@ std::uint64_t move_each(MemoryMap& map, std::uint64_t start, std::uint64_t end,
   return end - start;
 }
 
-// Notifies another library that has hooked mremap, by a call that changes nothing.
+// Notifies another library that has hooked mremap by a call that changes nothing.
 void tell_others(const Move& move) {
   const int error = errno;
   calls::next.mremap(kernel::pointer(move.address), move.old_length, move.old_length, 0, nullptr);
@@ -97,7 +97,7 @@ void* move_away(SharingState& state, const Change& change, const Move& move,
   if (found.on_demand) {
     ArenaFile::next_generation();
   }
-  state.watch.mark(start, start + new_length);  // converted memory is there now
+  state.watch.mark(start, start + new_length);  // it contains converted memory now
   const std::uint64_t moved = move_each(change.map(), move.address, move.address + kept, start);
   if (moved != kept || !map_private(start + kept, new_length - kept, found.protection, MAP_FIXED)) {
     move_each(change.map(), start, start + moved, move.address);

@@ -1,8 +1,8 @@
 #pragma once
 
-// mremap for memory of which parts have been converted. The kernel moves only what is one mapping,
-// and would let converted memory grow into its neighbours' places in the arena. (Huge pages are
-// left to it: each mapping of them moves and grows by itself.)
+// mremap for partly converted memory. The kernel moves only single mappings, and would let
+// converted memory grow into its neighbours' places in the arena. (Huge pages are left to the
+// kernel: each mapping of them is moved and grown separately.)
 
 #include "verbs_shim/memory/hooks/mapping_change.h"
 #include "verbs_shim/memory/sharing/sharing_state.h"

@@ -36,7 +36,7 @@ Status watch_converted(SharingState& state) {
                  : std::move(patched);
 }
 
-// A fork's child starts over, with libc patched.
+// A fork's child starts with an empty book and libc patched already.
 Status watch_everything(SharingState& state) {
   if (Status allowed = hooks_allowed(); !allowed) {
     return allowed;
@@ -51,7 +51,7 @@ Status watch_everything(SharingState& state) {
   if (Status patched = patch_libc(); !patched) {
     return patched;
   }
-  // Ranges registered before are entered into the book too.
+  // Ranges registered before are marked in the book, too.
   const bool all = for_each_area([&](const AreaRange& area) {
     if (state.arenas.owner_of(area) != ArenaList::kArenasMax) {
       state.watch.mark(area.start, area.end);

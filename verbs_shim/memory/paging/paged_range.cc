@@ -20,9 +20,9 @@ void PagedRange::run(SharingState& state, std::uint64_t start, std::uint64_t end
   answer_ = answer;
   answer->piece_count = 0;
   answer->files.cut(0);
-  const std::lock_guard lock(state.mutex);  // changers don't take it
+  const std::lock_guard lock(state.mutex);  // threads that change mappings don't take it
   state.watch.claim(start, end);
-  // For all rights of the mappings, even if the fault only reads: pages are mapped once.
+  // With all access rights of the mappings, even for a read fault: pages are mapped once.
   answer->end = describer_.run(
       state, {.start = start, .end = end, .rights = PROT_READ | PROT_WRITE, .on_demand = true},
       *this);
@@ -51,7 +51,7 @@ bool PagedRange::put(const abi::MemoryPiece& piece, int protection) {
   return true;
 }
 
-// The last of them may have been opened for a piece that doesn't fit into the answer.
+// The last file may have been opened for a piece that doesn't fit into the answer.
 void PagedRange::drop_unnamed_files() {
   std::uint32_t named = 0;
   for (std::uint32_t i = 0; i < answer_->piece_count; ++i) {
@@ -63,7 +63,7 @@ void PagedRange::drop_unnamed_files() {
   answer_->files.cut(named);
 }
 
-// Of huge pages larger than a chunk only a part was claimed.
+// Only a part of huge pages larger than a chunk was claimed.
 bool PagedRange::may_convert(const MappedArea& area) {
   return area.page_size <= AddressWatch::kChunk;
 }

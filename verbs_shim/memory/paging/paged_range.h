@@ -1,8 +1,8 @@
 #pragma once
 
-// Memory that the daemon asks for, a few chunks at a time: what lies there is described as far as
-// the answer has room, and made shared where it isn't. Runs in a helper thread, whose state it
-// belongs to: no heap, no lock besides the sharing state's.
+// Memory that the daemon asks for, a few chunks at a time: describes what is mapped there, as far
+// as it fits into the answer, and makes private memory shared. Runs in a helper thread and is part
+// of its state: uses no heap, and no lock besides the sharing state's.
 
 #include <cstdint>
 #include <optional>
@@ -16,7 +16,7 @@ namespace uroce::shim {
 
 // The answer. kArena: `source` is an index into SharingState::arenas; kDescriptor: into `files`.
 struct SharedAnswer {
-  std::uint64_t end = 0;  // what was looked at ends here
+  std::uint64_t end = 0;  // end of the described range
   std::uint32_t piece_count = 0;
   abi::SharedPiece pieces[abi::kSharedPiecesMax];
   PassedFiles files{abi::kPagingDescriptorsMax};
@@ -27,11 +27,11 @@ class PagedRange final : private PieceSink {
   // REQUIRES: start and end are whole chunks below abi::kPagingAddressEnd.
   void run(SharingState& state, std::uint64_t start, std::uint64_t end, SharedAnswer* answer);
 
-  // As PageConversion::end().
+  // See PageConversion::end().
   void end() { conversion_.end(); }
 
  private:
-  // What no piece covers isn't there.
+  // Addresses without a piece are unmapped.
   bool nothing_mapped(std::uint64_t /*address*/) override { return true; }
   bool no_right(std::uint64_t /*address*/) override { return true; }
   bool place(const MappedArea& area, bool writable, std::optional<std::uint32_t>* place) override;

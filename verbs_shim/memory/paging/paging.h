@@ -1,7 +1,7 @@
 #pragma once
 
-// Paging on demand, as the rest of the shim uses it: one object for each session that has a region
-// on demand. docs/odp.md tells the whole story.
+// On-demand paging for the rest of the shim: one object for each session with an on-demand region.
+// Described in docs/odp.md.
 
 #include <memory>
 
@@ -14,17 +14,17 @@ namespace uroce::shim {
 
 class PagingSession {
  public:
-  // Whether the user allows it (UROCE_HOOKS). Error: EOPNOTSUPP.
+  // Whether the user permits it (UROCE_HOOKS). Error: EOPNOTSUPP.
   static Status allowed();
-  // The program's ends of the daemon's two channels. From the first session in the process on, the
-  // program's changes to its mappings are announced. Errors: EOPNOTSUPP where they can't be
-  // watched, ENOMEM, ENOSPC for too many sessions.
+  // Takes the program's ends of the two channels. From the first session in the process on, changes
+  // to mappings are announced. Errors: EOPNOTSUPP if they can't be intercepted, ENOMEM, ENOSPC for
+  // too many sessions.
   static Result<std::unique_ptr<PagingSession>> open(UniqueFd share, UniqueFd invalidate);
   ~PagingSession();
   PagingSession(const PagingSession&) = delete;
   PagingSession& operator=(const PagingSession&) = delete;
 
-  // In a fork's child, which has neither the thread nor a part in the conversation.
+  // For a fork's child, which has no helper thread and must not use the channels.
   void abandon_after_fork();
 
  private:
@@ -33,7 +33,7 @@ class PagingSession {
   VerifiedDescriptor share_;
   VerifiedDescriptor invalidate_;
   PagingHelper helper_;
-  unsigned place_ = Invalidations::kSessionsMax;  // among the sessions that are told
+  unsigned place_ = Invalidations::kSessionsMax;  // index among the notified sessions
 };
 
 }  // namespace uroce::shim

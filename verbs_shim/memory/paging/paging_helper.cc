@@ -40,12 +40,12 @@ struct alignas(abi::SharedRange) AnswerRecord {
 
 }  // namespace
 
-// All of the thread's data, in the thread's own mapping.
+// All data of the thread, in its own mapping.
 struct PagingHelper::ThreadState {
   SharingState* state = nullptr;
   VerifiedDescriptor socket;
   std::uint32_t arenas_sent = 0;
-  std::uint32_t numbers[ArenaList::kArenasMax];  // by index, + 1; 0: not sent
+  std::uint32_t numbers[ArenaList::kArenasMax];  // the daemon's number + 1 by index; 0: not sent
   PagedRange paged;
   SharedAnswer answer;
   AnswerRecord record;
@@ -66,7 +66,7 @@ bool PagingHelper::ThreadState::receive(abi::ShareRange* question) const {
          question->header.kind == PagingKind::kShareRange;
 }
 
-// Passes the arenas that the daemon doesn't have yet, and replaces indices by its numbers.
+// Sends the arenas that the daemon doesn't have yet, and replaces indices by its numbers.
 bool PagingHelper::ThreadState::number_arenas() {
   for (std::uint32_t i = 0; i < answer.piece_count; ++i) {
     abi::MemoryPiece& piece = answer.pieces[i].memory;

@@ -1,7 +1,7 @@
 #pragma once
 
-// The thread that answers a daemon's questions about the program's memory, one for each session
-// that pages on demand. abi/paging_records.h has the records.
+// The thread that answers a daemon's requests about the program's memory, one for each session with
+// on-demand paging. Records: abi/paging_records.h.
 
 #include "base/verified_descriptor.h"
 #include "verbs_shim/memory/sharing/isolated_thread.h"
@@ -15,12 +15,13 @@ class PagingHelper {
   PagingHelper(const PagingHelper&) = delete;
   PagingHelper& operator=(const PagingHelper&) = delete;
 
-  // Answers on `socket`, which stays the caller's, until the daemon closes its end or stop(). False
-  // where no thread can be had.
+  // Answers on `socket`, which the caller keeps, until the daemon closes its end or stop(). False
+  // if no thread can be created.
   bool start(SharingState& state, const VerifiedDescriptor& socket);
-  // Where the program has closed the socket, only the daemon can end the thread: it is left behind.
+  // If the program has closed the socket, only the daemon can end the thread, which is left
+  // running.
   void stop();
-  // In a fork's child.
+  // For a fork's child.
   void forget();
 
  private:

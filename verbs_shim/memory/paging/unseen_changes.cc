@@ -15,7 +15,7 @@ void announce(SharingState& state, std::uint64_t start, std::uint64_t end) {
   }
 }
 
-// Only described memory is there, and nothing else can be.
+// Whether the area maps its own place in an arena, so that the daemon's view is right.
 bool in_its_place(const SharingState& state, const MappedArea& area) {
   const std::uint32_t owner = state.arenas.owner_of(area);
   return owner != ArenaList::kArenasMax && state.arenas[owner].on_demand() &&

@@ -10,20 +10,20 @@
 
 namespace uroce::shim {
 
-// Mapped for as long as the region is there, so that the daemon reaches it as it reaches any shared
-// memory of the program's. Whoever has one unmaps it.
+// Mapped as long as the region exists, so that the daemon accesses it like any shared memory of the
+// program. The owner unmaps it.
 struct FileMapping {
-  std::byte* start = nullptr;  // nullptr: there is none
+  std::byte* start = nullptr;  // nullptr: not mapped
   std::size_t size = 0;        // whole pages
-  std::size_t ahead = 0;       // bytes before the first that was asked for
+  std::size_t ahead = 0;       // bytes between `start` and the requested offset
 
   [[nodiscard]] std::uintptr_t address() const {
     return reinterpret_cast<std::uintptr_t>(start) + ahead;
   }
 };
 
-// EINVAL for a descriptor that isn't memory and for a range that is empty or reaches beyond its
-// end, otherwise as mmap().
+// EINVAL for a descriptor that isn't memory and for a range that is empty or exceeds the file;
+// otherwise errors of mmap().
 Result<FileMapping> map_file(int descriptor, std::uint64_t offset, std::uint64_t length,
                              bool writable);
 void unmap_file(const FileMapping& mapping);

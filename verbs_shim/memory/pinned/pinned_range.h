@@ -1,6 +1,6 @@
 #pragma once
 
-// Memory that is registered as a whole: all of it is described, at once, or the registration is
+// Memory that is registered as a whole: all of it is described at once, or the registration is
 // refused.
 
 #include <optional>
@@ -17,7 +17,7 @@ class PinnedRange final : private PieceSink {
   // REQUIRES: state.mutex
   explicit PinnedRange(SharingState& state) : state_(state) {}
 
-  // As describe_memory(), which does the rest. REQUIRES: the range isn't empty and doesn't wrap.
+  // Implements describe_memory(). REQUIRES: the range isn't empty and doesn't wrap.
   Result<MemoryDescription> describe(std::uint64_t address, std::uint64_t length,
                                      std::uint32_t access);
 
@@ -30,7 +30,7 @@ class PinnedRange final : private PieceSink {
   int convert(const Conversion& conversion) override;
   void left_alone(const char* why) override { description_.left_alone = why; }
 
-  // One of those that a record takes may be the list of the pieces.
+  // One descriptor of a record is reserved for the list of pieces.
   static constexpr std::uint32_t kFilesMax = kDescriptorsMax - 1;
 
   SharingState& state_;

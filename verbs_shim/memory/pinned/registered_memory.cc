@@ -74,7 +74,7 @@ Result<MemoryDescription> describe_memory(std::uint64_t address, std::uint64_t l
 }
 
 void release_memory(const HeldMemory& held) {
-  // Without the mutex, which is held while memory is being converted.
+  // Without the mutex, which may be held for long during a conversion.
   const SharingState& state = sharing_state();
   for (const HeldMemory::Place& place : held.places) {
     state.arenas[place.arena].pins().remove(place.offset, place.length);
@@ -93,7 +93,7 @@ Arena arena(std::uint32_t index) {
 }
 
 void allow_daemon(int daemon_pid) {
-  // Fails if there is no Yama, which is as good.
+  // Fails if there is no Yama; then it isn't needed.
   static_cast<void>(::prctl(PR_SET_PTRACER, static_cast<unsigned long>(daemon_pid), 0UL, 0UL, 0UL));
 }
 

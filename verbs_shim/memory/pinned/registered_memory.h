@@ -1,9 +1,9 @@
 #pragma once
 
-// The program's side of sharing memory: says how the daemon reaches a range that is registered, and
-// makes private pages shared on the way, at the same addresses, without the program noticing.
+// The program's side of sharing memory: describes how the daemon can access a registered range, and
+// converts private pages into shared ones at the same addresses, transparently to the program.
 //
-// Any thread may call; what is kept here is the process's. docs/memory.md tells the whole story.
+// Any thread may call; the state is per process. Described in docs/memory.md.
 
 #include <cstddef>
 #include <cstdint>
@@ -16,14 +16,14 @@
 
 namespace uroce::shim {
 
-// A memfd to hand to the daemon (kShareArena) before the first piece that lies in it. Stays the
-// callee's; valid until the process ends or forks.
+// A memfd to pass to the daemon (kShareArena) before the first piece in it. The callee keeps
+// ownership; valid until the process ends or forks.
 struct Arena {
   int descriptor = -1;
   std::uint64_t page_size = 0;
 };
 
-// What a registration holds, for release_memory(). Nothing, unless describe_memory() filled it in.
+// Resources of a registration, for release_memory(). Empty unless describe_memory() filled it in.
 struct HeldMemory {
   struct Place {
     std::uint32_t arena;  // as in arena()
@@ -35,36 +35,36 @@ struct HeldMemory {
 
 struct MemoryDescription {
   // Sorted, without gaps, whole pages. kArena: `source` is an index for arena(); the caller
-  // replaces it by the handle that the daemon gave this session for it. kDescriptor: `source` is an
-  // index into `descriptors`.
+  // replaces it by the daemon's handle in this session. kDescriptor: `source` is an index into
+  // `descriptors`.
   std::vector<abi::MemoryPiece> pieces;
   std::vector<UniqueFd> descriptors;  // to be passed with the request, then closed
   HeldMemory held;
-  // What was converted just now, page by page as far as it was there.
+  // The ranges converted just now; only pages that were present were copied.
   struct Range {
     std::uint64_t start, length;
   };
   std::vector<Range> converted;
-  // Why private memory wasn't converted and is accessed by /proc/PID/mem; mostly empty.
+  // The reason why private memory wasn't converted and is accessed by /proc/PID/mem; usually empty.
   std::string left_alone;
 };
 
-// Charges the range to RLIMIT_MEMLOCK (not with IBV_ACCESS_ON_DEMAND), converts what is private,
-// and describes all of it. `access` is enum ibv_access_flags. Errors as a kernel gives them: EINVAL
-// for a range that wraps or is empty, EFAULT for unmapped memory or a right that the mapping
-// doesn't have, ENOMEM over the limit. On success, release_memory follows once: when the
-// registration failed after all, or when it is over.
+// Charges the range to RLIMIT_MEMLOCK (not with IBV_ACCESS_ON_DEMAND), converts private memory, and
+// describes all of it. `access`: enum ibv_access_flags. Errors as from the kernel: EINVAL for a
+// range that wraps or is empty, EFAULT for unmapped memory or access that the mapping doesn't
+// permit, ENOMEM over the limit. After success, call release_memory() once: when the registration
+// has failed after all, or at deregistration.
 Result<MemoryDescription> describe_memory(std::uint64_t address, std::uint64_t length,
                                           std::uint32_t access);
 void release_memory(const HeldMemory& held);
 
-// REQUIRES: `index` came in a description of this process. Its descriptor is -1 where the program
-// has closed it.
+// REQUIRES: `index` came in a description of this process. Its descriptor is -1 if the program has
+// closed it.
 Arena arena(std::uint32_t index);
 
-// Before anything else of this header: lets the daemon open our /proc/PID/mem where Yama would
-// forbid it. Once a session, before any kProcMem; the last daemon wins, because the kernel keeps
-// one.
+// Lets the daemon open our /proc/PID/mem even if Yama restricts that. Call once per session before
+// anything else of this header and any kProcMem; the last daemon wins, because the kernel keeps
+// only one.
 void allow_daemon(int daemon_pid);
 
 }  // namespace uroce::shim

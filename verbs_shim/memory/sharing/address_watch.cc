@@ -13,7 +13,7 @@ namespace {
 
 constexpr unsigned kBits = 64;
 
-// The bits from `first` to `last` that lie in the word.
+// The bits from `first` to `last` that are in the word.
 std::uint64_t mask_of(std::uint64_t word, std::uint64_t first, std::uint64_t last) {
   const std::uint64_t from = std::max(first, word * kBits) % kBits;
   const std::uint64_t to = std::min(last, word * kBits + kBits - 1) % kBits;
@@ -75,7 +75,7 @@ unsigned AddressWatch::enter(Range range, Range other) {
     }
     changer.ranges[0].clear();
     changer.ranges[1].clear();
-    departures_.happened();  // threads that saw us needn't wait for us
+    departures_.happened();  // threads that saw us stop waiting
     unclaims_.wait(seen);
   }
 }
@@ -124,7 +124,7 @@ void AddressWatch::forget(std::uint64_t start, std::uint64_t end) {
   const std::uint64_t last = stop / kChunk - 1;
   for (std::uint64_t word = first / kBits; word <= last / kBits; ++word) {
     const std::uint64_t mask = mask_of(word, first, last);
-    if ((book_[word].load(std::memory_order_relaxed) & mask) != 0) {  // leave zero pages alone
+    if ((book_[word].load(std::memory_order_relaxed) & mask) != 0) {  // don't touch zero pages
       book_[word].fetch_and(~mask, std::memory_order_seq_cst);
     }
   }
@@ -141,7 +141,7 @@ void AddressWatch::claim(std::uint64_t start, std::uint64_t end) {
   for (;;) {
     const std::uint32_t seen = departures_.count();
     if (!is_changed({start, end})) {
-      return mark(start, end);  // not before: changers remove the mark
+      return mark(start, end);  // not before, since changers remove the mark
     }
     departures_.wait(seen);
   }

@@ -27,7 +27,7 @@ unsigned flags_for(std::uint64_t page_size) {
                                   static_cast<unsigned>(std::countr_zero(page_size)) << kHugeShift;
 }
 
-// The parts of an arena that are mapped, as ascending runs of the file.
+// A mapped part of an arena; the runs are ascending in the file.
 struct Run {
   std::uint64_t first;
   std::uint64_t end;
@@ -51,7 +51,7 @@ ArenaFile ArenaFile::make(std::uint64_t page_size, bool on_demand) {
 }
 
 std::uint64_t ArenaFile::bytes() const {
-  constexpr std::uint64_t kBlock = 512;  // of st_blocks, whatever the file system's are
+  constexpr std::uint64_t kBlock = 512;  // unit of st_blocks, independent of the file system
   struct stat status = {};
   return ::fstat(descriptor(), &status) == 0 ? static_cast<std::uint64_t>(status.st_blocks) * kBlock
                                              : 0;
@@ -62,7 +62,7 @@ std::uint64_t ArenaFile::take_slot(std::uint64_t address, std::uint64_t length) 
     reclaim();
   }
   const std::uint64_t shift = page_size_ == kPage ? address % kHugePage : 0;
-  // A slot is left empty behind a range that is itself larger than a slot.
+  // A range larger than a slot is followed by an empty slot.
   const std::uint64_t bytes = (shift + length + kSlot - 1) / kSlot * kSlot;
   if (bytes >= kFileMax - next_slot_) {
     return kNoPlace;
@@ -78,7 +78,7 @@ std::uint64_t ArenaFile::take_place(std::uint64_t address, std::uint64_t length)
   constexpr std::uint64_t kGenerations = (1ULL << (63U - kAddressBits)) - 1;
   const std::uint64_t now = generation.load(std::memory_order_relaxed);
   const std::uint64_t offset = now << kAddressBits | address;
-  // What an earlier mapping at these addresses has left in the file.
+  // Removes pages that an earlier mapping at these addresses has left in the file.
   if (now >= kGenerations || punch(offset, length) != 0) {
     return kNoPlace;
   }
@@ -92,11 +92,11 @@ int ArenaFile::punch(std::uint64_t offset, std::uint64_t length) const {
              : errno;
 }
 
-// Slots that are neither mapped nor used by a registration belong to memory that the program has
-// released; they can't be used again. Most are freed when they are unmapped (mapping_change.h).
-// Searching costs a pass over all mappings, so it is done when as much was converted since the last
-// time as was in use then. Two passes: one could miss a mapping that mremap moves meanwhile from a
-// part not yet searched to one already searched.
+// Frees slots that are neither mapped nor used by a registration: the program has released their
+// memory. Most are freed when they are unmapped (mapping_change.h). Searching costs a pass over all
+// mappings, so it is done when as much was converted since the last time as was in use then. Two
+// passes: one could miss a mapping that mremap moves meanwhile from a part not yet searched to one
+// already searched.
 void ArenaFile::reclaim() {
   taken_since_reclaim_ = 0;
   std::vector<Run> mapped;
@@ -107,7 +107,7 @@ void ArenaFile::reclaim() {
       }
     });
     if (!all) {
-      return;  // without the complete list, nothing is known to be unmapped
+      return;  // without the complete list no slot is known to be unmapped
     }
   }
   std::sort(mapped.begin(), mapped.end(),
@@ -124,7 +124,7 @@ void ArenaFile::reclaim() {
                               [](const Run&r, std::uint64_t wanted) { return r.first < wanted; });
          run != mapped.end() && run->first < slot.end; ++run) {
       if (run->first > at) {
-        static_cast<void>(punch(at, run->first - at));  // failure costs memory, nothing else
+        static_cast<void>(punch(at, run->first - at));  // failure only costs memory
       }
       in_use += run->end > at ? run->end - std::max(at, run->first) : 0;
       at = std::max(at, run->end);

@@ -1,17 +1,17 @@
 #pragma once
 
-// An arena: one sparse memfd per process and page size, in which converted memory lies.
+// An arena: a sparse memfd that holds converted memory, one per process and page size.
 //
-// It is as large as a file can be, and sealed against shrinking, so that the daemon may map it
-// without fear. A mapping of the arena is recognised by device and inode, and its file offset is
-// its place in the arena; so nothing needs to be remembered about what the program does with it
-// later.
+// It is as large as a file can be, and sealed against shrinking, so that the daemon can map it
+// without risking SIGBUS. A mapping of the arena is recognised by device and inode, and its file
+// offset is its place in the arena; so later changes of the mapping by the program needn't be
+// tracked.
 //
-// Memory that is registered as a whole gets a slot of its own, far larger than itself: a mapping
-// that mremap (realloc) enlarges finds fresh zeroes behind it instead of somebody else's pages.
-// Memory that is shared a chunk at a time, on demand, lies in arenas of its own where the place of
-// an address is that address: chunks side by side are then one mapping again, here and in the
-// daemon. What mremap moves away keeps its pages, so the arena goes on to its next 128 TiB.
+// Memory that is registered as a whole gets its own slot, far larger than itself: a mapping
+// enlarged by mremap (realloc) finds zeroes behind it instead of other memory's pages. Memory that
+// is shared on demand, a chunk at a time, is in separate arenas where an address is its own offset:
+// adjacent chunks then form one mapping, here and in the daemon. Memory moved by mremap keeps its
+// pages, so the arena then continues in its next 128 TiB.
 
 #include <sys/sysmacros.h>
 
@@ -33,18 +33,18 @@ class ArenaFile {
   // Whether the program may have files as large as arenas (file_limit.h).
   static bool size_is_allowed();
 
-  // Not valid() where the kernel refuses. REQUIRES: size_is_allowed(). Doesn't use the heap.
+  // Not valid() if the kernel refuses. REQUIRES: size_is_allowed(). Doesn't use the heap.
   static ArenaFile make(std::uint64_t page_size, bool on_demand);
 
   ArenaFile() = default;
   [[nodiscard]] bool valid() const { return memfd_.kept(); }
   [[nodiscard]] bool on_demand() const { return on_demand_; }
 
-  // To be used at once; -1: it isn't ours any more. Some programs close all that they don't know:
-  // pages that lie in the arena stay, but nothing new may be put into whatever has the number.
+  // To be used at once; -1: it isn't ours any more. Some programs close all descriptors that they
+  // don't know: pages in the arena remain, but nothing new may be written to a reused descriptor.
   [[nodiscard]] int descriptor() const { return memfd_.get(); }
   [[nodiscard]] bool intact() const { return descriptor() >= 0; }
-  // In a fork's child.
+  // For a fork's child.
   void close() { memfd_.end(); }
   [[nodiscard]] std::uint64_t page_size() const { return page_size_; }
   [[nodiscard]] bool owns(const AreaRange& area) const {
@@ -53,31 +53,31 @@ class ArenaFile {
            area.device_minor == minor(memfd_.device());
   }
 
-  // How much lies in it; 0 where the descriptor isn't ours any more.
+  // Bytes allocated in it; 0 if the descriptor isn't ours any more.
   [[nodiscard]] std::uint64_t bytes() const;
 
-  // Of registrations that aren't on demand.
+  // The slots pinned by registrations that aren't on demand.
   [[nodiscard]] const SlotPins& pins() const { return pins_; }
 
-  // An unused place for `length` bytes that will be mapped at `address`, congruent to it modulo
-  // 2 MiB so that the kernel may use huge pages. Gives back first what the program has unmapped, if
-  // that may be much.
-  // REQUIRES: !on_demand(). kNoPlace: the process has registered new memory too often.
+  // An unused place for `length` bytes that will be mapped at `address`, congruent to it modulo 2
+  // MiB so that the kernel may use huge pages. First frees memory that the program has unmapped, if
+  // that may be much. REQUIRES: !on_demand(). kNoPlace: the process has registered new memory too
+  // often.
   static constexpr std::uint64_t kNoPlace = ~std::uint64_t{0};
   std::uint64_t take_slot(std::uint64_t address, std::uint64_t length);
 
-  // The place of memory at `address`, empty, or kNoPlace when the arena is used up. REQUIRES:
-  // on_demand(), and the range isn't mapped from the arena. Doesn't use the heap.
+  // The empty place for memory at `address`; kNoPlace: the arena is used up. REQUIRES: on_demand(),
+  // and the range isn't mapped from the arena. Doesn't use the heap.
   std::uint64_t take_place(std::uint64_t address, std::uint64_t length) const;
   // The address whose place this is.
   static constexpr std::uint64_t address_of(std::uint64_t place) {
     return place & ((1ULL << kAddressBits) - 1);
   }
-  // Memory that has its place was moved to other addresses.
+  // Memory was moved away from the address of its place.
   static void next_generation() { generation.fetch_add(1, std::memory_order_relaxed); }
 
-  // Gives the pages of an unused place back to the system. 0 or an errno value: EBADF if the
-  // descriptor isn't ours any more.
+  // Frees the pages of an unused place. 0 or an errno value: EBADF if the descriptor isn't ours any
+  // more.
   int punch(std::uint64_t offset, std::uint64_t length) const;
 
  private:
@@ -89,7 +89,7 @@ class ArenaFile {
 
   void reclaim();
 
-  // Of all arenas on demand. A counter, which orders nothing.
+  // Of all on-demand arenas. A counter, relaxed.
   static inline std::atomic<std::uint64_t> generation{0};
 
   VerifiedDescriptor memfd_;
@@ -102,28 +102,28 @@ class ArenaFile {
   std::uint64_t reclaim_at_ = 64ULL << 20U;
 };
 
-// All arenas of the process. Grows under the mutex of SharingState; whoever interferes with
-// the program's own calls reads it without.
+// All arenas of the process. Grows under the mutex of SharingState; the hooks of the program's
+// calls read it without the mutex.
 class ArenaList {
  public:
-  // As many as a session may share with the daemon.
+  // The number that a session may share with the daemon.
   static constexpr std::uint32_t kArenasMax = abi::kArenasMax;
 
   [[nodiscard]] std::uint32_t size() const { return count_.load(std::memory_order_acquire); }
   ArenaFile& operator[](std::uint32_t index) { return arenas_[index]; }
   const ArenaFile& operator[](std::uint32_t index) const { return arenas_[index]; }
 
-  // The index of an arena for such memory, made where there is none; kArenasMax: there can be none.
+  // The index of an arena for such memory, created if needed; kArenasMax: that isn't possible.
   // REQUIRES: ArenaFile::size_is_allowed().
   std::uint32_t find_or_make(std::uint64_t page_size, bool on_demand);
   // The index of the arena that the area maps; kArenasMax: none.
   [[nodiscard]] std::uint32_t owner_of(const AreaRange& area) const;
-  // In a fork's child.
+  // For a fork's child.
   void clear();
 
  private:
   ArenaFile arenas_[kArenasMax];
-  // Release: an arena that is counted is complete. Pairs with size()'s acquire.
+  // Release: a counted arena is complete. Pairs with size()'s acquire.
   std::atomic<std::uint32_t> count_{0};
 };
 

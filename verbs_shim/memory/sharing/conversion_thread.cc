@@ -15,10 +15,10 @@ enum Phase : std::uint32_t { kIdle, kOrdered, kDone };
 
 }  // namespace
 
-// The caller's order to the thread, and the thread's working memory.
+// The caller's request to the thread, and the thread's working memory.
 struct ConversionThread::ThreadState {
   // kIdle -> kOrdered by the caller, -> kDone by the thread, -> kIdle by the caller. Each store is
-  // a release that pairs with the acquire of whoever waits for it.
+  // a release that pairs with the acquire of the waiter.
   std::atomic<std::uint32_t> phase{kIdle};
   Conversion order;
   int error = 0;
@@ -62,7 +62,7 @@ int ConversionThread::run(const Conversion& conversion) {
   }
   state_->order = conversion;
   state_->order.unwatched = one_thread();
-  // A signal handler could write to the range where nothing blocks writers.
+  // A signal handler could write to the range if writers aren't blocked.
   sigset_t all;
   sigset_t before;
   sigfillset(&all);

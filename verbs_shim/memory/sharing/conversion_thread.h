@@ -1,6 +1,6 @@
 #pragma once
 
-// The thread that converts memory for whoever registers it.
+// The thread that converts memory for threads that register it.
 
 #include "verbs_shim/memory/sharing/isolated_thread.h"
 #include "verbs_shim/memory/sharing/page_conversion.h"
@@ -13,10 +13,10 @@ class ConversionThread {
   ConversionThread(const ConversionThread&) = delete;
   ConversionThread& operator=(const ConversionThread&) = delete;
 
-  // As PageConversion::run. One caller at a time.
+  // See PageConversion::run(). One caller at a time.
   int run(const Conversion& conversion);
 
-  // In a fork's child, where the thread doesn't exist.
+  // For a fork's child, where the thread doesn't exist.
   void forget();
 
  private:

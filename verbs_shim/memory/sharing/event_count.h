@@ -1,7 +1,7 @@
 #pragma once
 
 // An eventcount on a futex: a waiter reads the count, checks its condition, and sleeps until the
-// count has changed. Signalling while nobody sleeps costs no system call.
+// count has changed. Signalling without sleepers costs no system call.
 
 #include <atomic>
 #include <cstdint>
@@ -26,7 +26,7 @@ class EventCount {
       futex_wake(count_, FutexScope::kProcess);
     }
   }
-  // In a fork's child, where nobody sleeps.
+  // For a fork's child, where no thread sleeps.
   void reset() { sleepers_.store(0, std::memory_order_relaxed); }
 
  private:

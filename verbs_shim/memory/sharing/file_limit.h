@@ -1,7 +1,7 @@
 #pragma once
 
-// RLIMIT_FSIZE: the kernel ends a program by SIGXFSZ that makes, or writes, a larger file than it
-// allows, memfds included. Hence a look at it first.
+// RLIMIT_FSIZE: the kernel ends a program by SIGXFSZ if it creates or writes a larger file, memfds
+// included. So the limit is checked first.
 
 #include <sys/resource.h>
 

@@ -43,8 +43,7 @@ void copy_extents(int arena, std::byte* target, std::uint64_t offset, std::uint6
     const off_t hole = ::lseek(arena, data, SEEK_HOLE);
     const std::uint64_t last = hole < 0 ? end : std::min(static_cast<std::uint64_t>(hole), end);
     while (at < last) {
-      // Not pread(), which AddressSanitizer checks against the heap's blocks: all of it is
-      // intended.
+      // Not pread(), which AddressSanitizer would check against the heap's blocks.
       const auto got = ::syscall(SYS_pread64, arena, target + (at - offset), last - at, at);
       if (got <= 0) {
         return;
@@ -75,8 +74,8 @@ std::uint64_t* map_again(void* start, std::uint64_t length) {
   return static_cast<std::uint64_t*>(again);
 }
 
-// The owner's data about an arena may be in the area itself, so it is passed by value. `arena`: -1
-// if the program has closed it.
+// The data about an arena may be in the area itself, so it is passed by value. `arena`: -1 if the
+// program has closed it.
 void make_private(int arena, std::uint64_t page_size, const AreaRange& area) {
   const int huge = page_size == kPage ? 0 : MAP_HUGETLB;
   auto* const start = static_cast<std::byte*>(kernel::pointer(area.start));
@@ -87,7 +86,7 @@ void make_private(int arena, std::uint64_t page_size, const AreaRange& area) {
       kernel::mmap(start, length, PROT_READ | PROT_WRITE,
                    MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | huge, -1, 0) == MAP_FAILED) {
     kernel::munmap(start,
-                   length);  // a crash of the child is better than a silent write into the parent
+                   length);  // better a crash of the child than a silent write into the parent
     return;
   }
   if (again == nullptr) {
@@ -99,7 +98,7 @@ void make_private(int arena, std::uint64_t page_size, const AreaRange& area) {
   kernel::mprotect(start, length, area.protection);
 }
 
-// The same if it isn't known what is shared.
+// The same if it isn't known which memory is shared.
 [[noreturn]] void give_up() {
   constexpr char kWhy[] =
       "uroce: a fork's child can't have its own copy of registered memory: "

@@ -1,13 +1,13 @@
 #pragma once
 
-// fork(): a child gets copies of its own of what the parent shares with the daemon, at the same
-// addresses, as it would of private memory. Without that its writes would reach the parent.
+// fork(): gives a child its own copies of memory that the parent shares with the daemon, at the
+// same addresses, as for private memory. Without that its writes would reach the parent.
 
 namespace uroce::shim {
 
 struct SharingState;
 
-// Once a process.
+// Call once per process.
 void keep_forks_apart(SharingState& state);
 
 }  // namespace uroce::shim

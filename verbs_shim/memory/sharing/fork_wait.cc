@@ -22,10 +22,10 @@ using std::chrono::nanoseconds;
 using std::chrono::seconds;
 
 // A child that hasn't begun after this time is considered not to exist: the fork has failed, or the
-// child was killed at once. If a pipe reports both, this isn't waited for.
+// child was killed at once. Not used with a pipe, which reports both.
 constexpr seconds kBeginPatience{10};
 
-timespec timespec_of(ForkWait::Time time) {  // of CLOCK_MONOTONIC, which steady_clock is
+timespec timespec_of(ForkWait::Time time) {  // steady_clock is CLOCK_MONOTONIC
   const auto since_start = time.time_since_epoch();
   const auto whole = duration_cast<seconds>(since_start);
   return {.tv_sec = whole.count(), .tv_nsec = nanoseconds(since_start - whole).count()};

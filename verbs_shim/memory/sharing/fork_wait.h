@@ -1,12 +1,12 @@
 #pragma once
 
-// Lets a fork's parent wait until the child has its copies (fork_copies.h).
+// Lets the parent of a fork wait until the child has its copies (fork_copies.h).
 //
-// Through a pipe whose other end the child holds: it ends when the child closes it, when the child
-// dies, and when the fork failed. If no descriptors are left for a pipe, through a page that both
-// share, mapped before anything was converted: the child sets a flag there when it has begun, and
-// holds a robust mutex while it copies; the kernel notifies the waiter if the holder dies. Only a
-// child that never begins goes unnoticed, so the pipe is preferred.
+// Uses a pipe whose other end the child holds: EOF when the child closes it, when the child dies,
+// and when the fork failed. If no descriptors are left for a pipe, uses a shared page, mapped
+// before anything was converted: the child sets a flag there when it has begun, and holds a robust
+// mutex while it copies; the kernel notifies the waiter if the holder dies. Only a child that never
+// begins goes undetected, so the pipe is preferred.
 
 #include <chrono>
 
@@ -20,19 +20,19 @@ class ForkWait {
   ForkWait(const ForkWait&) = delete;
   ForkWait& operator=(const ForkWait&) = delete;
 
-  // Before anything is converted, and again at will. False: the system has no page to give.
+  // Call before anything is converted; may be repeated. False: no page could be mapped.
   bool open();
 
-  // Before a fork whose child copies something. One thread at a time.
+  // Call before a fork whose child copies memory. One thread at a time.
   void prepare();
-  // In the child, around its work. begin() changes nothing but the shared page, since this object
-  // may lie in memory that is still the parent's; nor does the parent change it while it waits.
+  // Call in the child, around its work. begin() changes only the shared page, since this object may
+  // be in memory that is still shared with the parent, which doesn't change it while it waits.
   void begin();
   void end();
-  // In a child, at last: the page is its parent's.
+  // Call last in a child: the page belongs to its parent.
   void forget();
-  // In the parent, whatever signals come. True: the child has its copies, or there is none (any
-  // more). False: it is too late for it. A cancellation point.
+  // Call in the parent; restarts after signals. True: the child has its copies, or doesn't exist
+  // (any more). False: timeout. A cancellation point.
   bool wait(Time deadline);
 
  private:

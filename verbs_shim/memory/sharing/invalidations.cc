@@ -43,8 +43,8 @@ PagingHeader header_of(PagingKind kind, std::uint32_t sequence, std::size_t leng
           .descriptor_count = 0};
 }
 
-// The connection can't be used any more, so the daemon must not continue either: it drops what it
-// has of this program. (If the program has closed the socket, the daemon knows already.)
+// The connection is unusable, so the daemon must stop using it, too: it drops this program's
+// memory. (If the program has closed the socket, the daemon knows already.)
 void give_up(VerifiedDescriptor& socket) {
   ::shutdown(socket.get(), SHUT_RDWR);
   socket = {};

@@ -1,7 +1,7 @@
 #pragma once
 
-// Tells the daemons, one for each session that pages on demand, that addresses are about to change,
-// and waits until none of them touches the old pages. abi/paging_records.h has the records.
+// Announces to the daemons, one for each session with on-demand paging, that mappings are about to
+// change, and waits until none of them accesses the old pages. Records: abi/paging_records.h.
 
 #include <pthread.h>
 
@@ -16,27 +16,28 @@ class Invalidations {
  public:
   static constexpr unsigned kSessionsMax = 64;
 
-  // What was asked of each session, for the end of it.
+  // The requests sent to each session, needed to end them.
   struct Announced {
-    std::uint32_t sequence[kSessionsMax];  // 0: nothing
+    std::uint32_t sequence[kSessionsMax];  // 0: none
   };
 
-  // A session's socket, which stays the caller's. kSessionsMax: no place left.
+  // Adds a session's socket, which the caller keeps. kSessionsMax: no place left.
   unsigned add(const VerifiedDescriptor& socket);
-  // After it nobody uses the socket.
+  // Afterwards the socket isn't used.
   void remove(unsigned place);
 
-  // No heap, no cancellation point. REQUIRES: signals are blocked, or come from nobody who maps.
+  // Uses no heap; no cancellation point. REQUIRES: signals are blocked, or their handlers don't
+  // change mappings.
   void announce(std::uint64_t start, std::uint64_t end, abi::InvalidateReason reason,
                 Announced* announced);
   void finish(const Announced& announced);
 
-  // In a fork's child: the sockets are the parent's, so they are closed.
+  // For a fork's child: closes the sockets, which belong to the parent.
   void reset();
 
  private:
   struct Session {
-    pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;  // guards the rest and the conversation
+    pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;  // guards the rest, and I/O on the sockets
     VerifiedDescriptor socket;
     std::uint32_t sequence = 0;
   };

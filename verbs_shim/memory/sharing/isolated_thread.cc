@@ -30,8 +30,8 @@ bool IsolatedThread::prepare(std::size_t state_bytes) {
   }
   kernel::mprotect(room, kGuardBytes, PROT_NONE);
   // Different flags keep the kernel from merging it with the program's memory: otherwise the memory
-  // above would look like part of a stack, which is never shared. (If there are no huge pages to
-  // refuse, that remains so.)
+  // above would look like part of a stack, which is never shared. (Without huge page support, it
+  // still does.)
   kernel::madvise(room, bytes_, MADV_NOHUGEPAGE);
   room_ = room;
   state_ = static_cast<std::byte*>(room) + kGuardBytes + kStackBytes;

@@ -1,6 +1,6 @@
 #pragma once
 
-// The system calls that change mappings, past libc's functions: those come to our own hooks
+// Direct system calls that change mappings, bypassing libc's functions, which lead to our own hooks
 // (memory_calls.h) once memory was registered.
 
 #include <sys/mman.h>

@@ -33,8 +33,8 @@ __attribute__((constructor)) void find_main_thread() {
   }
 }
 
-// Whether the page is a guard that was put into a mapping (MADV_GUARD_INSTALL), which isn't visible
-// in its protection. Linux 6.13 and 6.14 have such guards, but don't report them.
+// Whether the page is a guard installed in a mapping (MADV_GUARD_INSTALL), which its protection
+// doesn't show. Linux 6.13 and 6.14 have such guards, but don't report them.
 bool is_guard(std::uint64_t page) {
   constexpr std::uint64_t kGuard = 1ULL << 58U;  // Documentation/admin-guide/mm/pagemap
   const UniqueFd pagemap(::open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC));
@@ -44,7 +44,7 @@ bool is_guard(std::uint64_t page) {
   return known && (entry & kGuard) != 0;
 }
 
-// Whether the area is a part of the main thread's stack, which calls like mlock() have split into
+// Whether the area is part of the main thread's stack, which calls like mlock() have split into
 // several mappings: only the uppermost has the name.
 bool leads_to_main_stack(const MappedArea& area, MemoryMap& map) {
   constexpr int kPartsMax = 16;
@@ -61,16 +61,16 @@ bool leads_to_main_stack(const MappedArea& area, MemoryMap& map) {
   return false;
 }
 
-// Stacks are never converted. A fork's child would run on its parent's, and write into it, before
-// it had a copy. And a thread that joins another waits on a futex in that one's stack, of the kind
-// that other processes could wake: the kernel identifies it by the memory behind the address, so
-// the wake would miss it if that changed meanwhile. The main stack has a name, and the caller's is
-// where this code runs. Those of other threads have a guard below them; so have the heaps of
-// malloc's threads sometimes, when they are adjacent, but those begin at a multiple of their
-// maximum size. glibc 2.42 makes the stack's own lowest page the guard, if the kernel supports
-// that. Such adjacent stacks may be one mapping. The kernel merges other memory with it only if
-// that is without huge pages, too, as MAP_STACK makes it; then the memory above a stack is left
-// unconverted with it, and a stack above other memory isn't recognised.
+// Stacks are never converted. A fork's child would run on its parent's stack, and write to it,
+// before it had a copy. And a thread that joins another waits on a shared futex in that one's
+// stack: the kernel identifies it by the page behind the address, so the wake-up would be lost if
+// that changed meanwhile. The main stack has a name, and the caller's is where this code runs.
+// Those of other threads have a guard below them; so have the heaps of malloc's threads sometimes,
+// when they are adjacent, but those begin at a multiple of their maximum size. glibc 2.42 makes the
+// stack's own lowest page the guard, if the kernel supports that. Such adjacent stacks may be one
+// mapping. The kernel merges other memory with it only if that is without huge pages, too, as
+// MAP_STACK makes it; then the memory above a stack is left unconverted with it, and a stack above
+// other memory isn't recognised.
 bool is_stack(const MappedArea& area, MemoryMap& map) {
   const auto here = reinterpret_cast<std::uintptr_t>(__builtin_frame_address(0));
   if (area.name() == "[stack]" || (here >= area.start && here < area.end) || is_guard(area.start) ||

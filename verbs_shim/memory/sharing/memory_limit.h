@@ -2,8 +2,8 @@
 
 // RLIMIT_MEMLOCK, charged as the kernel's ib_umem_get does: whole pages of each registration,
 // overlapping ones again, summed over the process; a program with CAP_IPC_LOCK is counted but not
-// refused. Here rather than in the daemon, because the limit and the right belong to the program,
-// and nothing of the daemon's is at stake: shared pages can be swapped out.
+// refused. Enforced here rather than in the daemon, because limit and capability are the program's,
+// and no resource of the daemon is concerned: shared pages can be swapped out.
 
 #include <cstdint>
 
@@ -11,11 +11,11 @@
 
 namespace uroce::shim {
 
-// ENOMEM, with a sentence that names the limit and what is registered.
+// ENOMEM, with a sentence that names the limit and the registered amount.
 Status charge_locked_memory(std::uint64_t address, std::uint64_t length);
 void uncharge_locked_memory(std::uint64_t address, std::uint64_t length);
 
-// In a fork's child, which holds no registrations.
+// For a fork's child, which has no registrations.
 void forget_locked_memory();
 
 }  // namespace uroce::shim

@@ -46,8 +46,8 @@ int protection_of(bool readable, bool writable, bool executable) {
   return (readable ? PROT_READ : 0) | (writable ? PROT_WRITE : 0) | (executable ? PROT_EXEC : 0);
 }
 
-// Calls `visit` for each line of the file until it returns false. Without the heap, and with little
-// stack: some threads have no more than 16 KiB. False if reading failed before that.
+// Calls `visit` for each line of the file until it returns false. Uses no heap, and little stack:
+// some threads have no more than 16 KiB. False if reading failed before that.
 template <typename Visit>  // bool(char* line)
 bool for_each_line(const char* path, Visit visit) {
   const UniqueFd file(::open(path, O_RDONLY | O_CLOEXEC));
@@ -87,7 +87,7 @@ std::uint64_t huge_page_size_at(std::uint64_t start) {
   return kibibytes * 1024;
 }
 
-// *name_at: where the name begins in the line.
+// *name_at: offset of the name in the line.
 bool parse_line(const char* line, AreaRange* area, int* name_at) {
   char rights[8] = {};
   const int fields =
@@ -107,7 +107,7 @@ void keep_name(MappedArea* area, const char* name) {
   }
 }
 
-// 0 and the area, ENOENT, or the kernel's error.
+// Returns 0 and the area, ENOENT, or the kernel's error.
 int query_area(int file, std::uint64_t address, MappedArea* area) {
   ProcmapQuery query = {};
   query.size = sizeof(query);

@@ -20,9 +20,9 @@ constexpr std::uint64_t kPresentOrSwapped = 3ULL << 62U;  // Documentation/admin
 
 }  // namespace
 
-// Reading through /proc/self/mem rather than from the address: if the program drops a page
-// (madvise) while it is being copied, an access to the address would wait for a page that only we
-// can provide, but the file reports at once that there is none.
+// Reads through /proc/self/mem rather than from the address: if the program drops a page (madvise)
+// while it is being copied, an access to the address would wait for a page that only we can
+// provide; a read of the file fails at once.
 int PageConversion::copy_run(std::uint64_t start, std::uint64_t length) {
   for (std::uint64_t done = 0; done < length;) {
     const std::uint64_t inside = start + done - order_.start;
@@ -46,7 +46,7 @@ int PageConversion::copy_run(std::uint64_t start, std::uint64_t length) {
   return 0;
 }
 
-// The run of present pages ends before page `end` of the range: copies it.
+// The current run of present pages ends before page `end` of the range: copies the run.
 int PageConversion::end_run(std::uint64_t end) {
   const std::uint64_t pages = std::exchange(run_, 0);
   return pages == 0 ? 0 : copy_run(order_.start + (end - pages) * kPage, pages * kPage);
@@ -90,7 +90,7 @@ int PageConversion::convert() {
   if (user_fault_ >= 0) {
     if (failed != 0) {
       release_writers(user_fault_, order_.start, order_.length);
-      user_faults_.end();  // so no writer stays blocked if the kernel hasn't released all
+      user_faults_.end();  // releases all writers, should the kernel not have done so
     } else {
       wake_waiters(user_fault_, order_.start, order_.length);
     }
@@ -128,7 +128,7 @@ int PageConversion::run(const Conversion& conversion) {
   return error;
 }
 
-// A directory has a link for each below it.
+// A directory has a link for each subdirectory.
 bool one_thread() {
   struct stat tasks = {};
   constexpr nlink_t kDirectoryItself = 2;

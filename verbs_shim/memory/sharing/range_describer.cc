@@ -54,7 +54,7 @@ bool RangeDescriber::describe(std::uint64_t first, std::uint64_t end) {
   }
   const std::uint32_t owner = state_->arenas.owner_of(area_);
   if (owner != ArenaList::kArenasMax) {
-    state_->watch.mark(first, end);  // it may have been moved here bypassing libc
+    state_->watch.mark(first, end);  // it may have been moved here by a direct system call
     piece = piece_of(PieceKind::kArena, first, end, area_.offset + (first - area_.start), owner);
     return sink_->put(piece, area_.protection);
   }
@@ -62,7 +62,7 @@ bool RangeDescriber::describe(std::uint64_t first, std::uint64_t end) {
     case MemoryKind::kFile:
       return describe_file(first, end);
     case MemoryKind::kPrivate:
-      static_cast<void>(convert(first, end, &piece));  // otherwise by /proc/PID/mem
+      static_cast<void>(convert(first, end, &piece));  // on failure accessed by /proc/PID/mem
       break;
     case MemoryKind::kOther:
       break;
@@ -110,7 +110,7 @@ bool RangeDescriber::convert(std::uint64_t first, std::uint64_t end, MemoryPiece
   if (offset == ArenaFile::kNoPlace) {
     return false;
   }
-  state_->watch.mark(start, stop);  // so that it shows the program's changes
+  state_->watch.mark(start, stop);  // from now on the program's changes are seen
   if (sink_->convert({.start = start,
                       .length = stop - start,
                       .page_size = area_.page_size,
@@ -118,7 +118,7 @@ bool RangeDescriber::convert(std::uint64_t first, std::uint64_t end, MemoryPiece
                       .arena = arena.descriptor(),
                       .offset = offset,
                       .unwatched = false}) != 0) {
-    static_cast<void>(arena.punch(offset, stop - start));  // failure costs memory only
+    static_cast<void>(arena.punch(offset, stop - start));  // failure only costs memory
     return false;
   }
   *piece = piece_of(PieceKind::kArena, first, end, offset + (first - start), index);

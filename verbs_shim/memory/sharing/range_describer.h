@@ -18,25 +18,25 @@ namespace uroce::shim {
 
 struct WantedRange {
   std::uint64_t start, end;  // whole pages
-  int rights;                // PROT_*: memory that has none of them is of no use
-  bool on_demand;            // where converted memory is to lie
+  int rights;                // PROT_*: memory without any of them is skipped
+  bool on_demand;            // selects the kind of arena for converted memory
 };
 
-// What becomes of the pieces. `false` ends the description before them.
+// Receives the pieces. Returning false ends the description before the piece.
 class PieceSink {
  public:
-  // From this address on, as far as that is so: nothing is mapped; or the rights are missing.
+  // From this address on: nothing is mapped; or the mapping lacks the access rights.
   virtual bool nothing_mapped(std::uint64_t address) = 0;
   virtual bool no_right(std::uint64_t address) = 0;
-  // The place among the files that are handed over with the pieces; nothing: the file can't be.
+  // The index of the file among those passed with the pieces; nullopt: it can't be passed.
   virtual bool place(const MappedArea& area, bool writable,
                      std::optional<std::uint32_t>* place) = 0;
   virtual bool put(const abi::MemoryPiece& piece, int protection) = 0;
 
-  // Whether private memory may be converted, and by whom it is: as PageConversion::run.
+  // Whether private memory may be converted; and converts it, like PageConversion::run().
   virtual bool may_convert(const MappedArea& area) = 0;
   virtual int convert(const Conversion& conversion) = 0;
-  // Why it stays as it is. A literal.
+  // The reason why it isn't converted, a literal.
   virtual void left_alone(const char* why) = 0;
 
  protected:
@@ -45,8 +45,8 @@ class PieceSink {
 
 class RangeDescriber {
  public:
-  // Returns where the description ends: at the range's end, or where the sink wanted no more.
-  // REQUIRES: state.mutex; on demand, the range is claimed.
+  // Returns where the description ends: at the range's end, or where the sink stopped it. REQUIRES:
+  // state.mutex; on demand, the range is claimed.
   std::uint64_t run(SharingState& state, const WantedRange& wanted, PieceSink& sink);
 
  private:
@@ -60,7 +60,7 @@ class RangeDescriber {
   MappedArea area_;
 };
 
-// Makes one piece of two where the second goes on where the first ends, in memory and behind it.
+// Merges two pieces if the second continues the first, both in memory and in the source.
 bool join(abi::MemoryPiece& last, const abi::MemoryPiece& next);
 
 }  // namespace uroce::shim

@@ -32,7 +32,7 @@ UniqueFd open_if_same(const char* path, const MappedArea& area, bool writable) {
   return file;
 }
 
-// By the kernel's own link to it, which requires privilege.
+// Opens it through /proc/self/map_files, which requires privilege.
 UniqueFd open_map_file(const MappedArea& area, bool writable) {
   char path[96];
   std::snprintf(path, sizeof(path), "/proc/self/map_files/%" PRIx64 "-%" PRIx64, area.start,
@@ -40,8 +40,8 @@ UniqueFd open_map_file(const MappedArea& area, bool writable) {
   return open_if_same(path, area, writable);
 }
 
-// Programs often keep the descriptor that they mapped. Read by the system call, because opendir()
-// uses the heap.
+// Programs often keep open the descriptor that they mapped. Lists them by the system call, because
+// opendir() uses the heap.
 UniqueFd duplicate_own(const MappedArea& area, bool writable) {
   struct Entry {  // struct linux_dirent64
     std::uint64_t inode;

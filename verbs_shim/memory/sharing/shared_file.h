@@ -11,26 +11,25 @@
 
 namespace uroce::shim {
 
-// Whether what a descriptor stands for, whose fstat() is `status`, can be mapped by another process
-// as well: a file, or a dmabuf.
+// Whether another process can map the descriptor as well, because it is a file or a dmabuf.
+// `status` is its fstat().
 bool is_memory(int descriptor, const struct stat& status);
 
-// A descriptor of the file that `area` maps, open for writing if `writable`; not valid where the
-// program can't open it (a segment of System V, an anonymous shared mapping: only a privileged
-// process reaches those).
+// A descriptor of the file that `area` maps, open for writing if `writable`; invalid if the program
+// can't open it (a System V segment or an anonymous shared mapping without privilege).
 UniqueFd open_shared_file(const MappedArea& area, bool writable);
 
-// The files that are handed over with the pieces of a range, each once. Without the heap.
+// The files passed with the pieces of a range, each once. Uses no heap.
 class PassedFiles {
  public:
   // At most kDescriptorsMax.
   explicit PassedFiles(std::uint32_t limit) : limit_(limit) {}
 
-  // The file's place among them, opened where it isn't there yet. Nothing: it can't be opened, or
-  // there is no room.
+  // The file's index among them, opened if it is new. nullopt: it can't be opened, or there is no
+  // room.
   std::optional<std::uint32_t> place_of(const MappedArea& area, bool writable);
   [[nodiscard]] bool full() const { return files_.count() == limit_; }
-  // Forgets those from this place on.
+  // Removes those from index `count` on.
   void cut(std::uint32_t count) { files_.cut(count); }
 
   [[nodiscard]] std::uint32_t count() const { return files_.count(); }

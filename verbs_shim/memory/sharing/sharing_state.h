@@ -1,6 +1,6 @@
 #pragma once
 
-// All that is remembered of a process' shared memory.
+// The per-process state of shared memory.
 
 #include <mutex>
 
@@ -14,8 +14,8 @@
 namespace uroce::shim {
 
 struct SharingState {
-  // Guards what stands before `watch`, and is held while the process forks. Whoever holds it may
-  // use the heap, unless he has claimed addresses of the watch.
+  // Guards the members before `watch`, and is held while the process forks. The holder may use the
+  // heap, unless it has claimed addresses of the watch.
   std::mutex mutex;
   ArenaList arenas;
   ConversionThread converter;
@@ -24,11 +24,11 @@ struct SharingState {
   bool share = true;  // UROCE_MEMORY is not "copy"
 
   AddressWatch watch;
-  MemoryMap maps[AddressWatch::kChangersMax];  // of those who are in the watch, by their places
+  MemoryMap maps[AddressWatch::kChangersMax];  // one per place in the watch
   Invalidations invalidations;
 };
 
-// One per process. Never destroyed: the program may register memory until its very end.
+// One per process. Never destroyed: the program may register memory until it exits.
 SharingState& sharing_state();
 
 }  // namespace uroce::shim

@@ -6,7 +6,7 @@ namespace uroce::shim {
 namespace {
 
 constexpr std::uint64_t kSlots = (1ULL << 63U) / SlotPins::kSlot;
-constexpr std::uint64_t kBytes = kSlots * sizeof(std::atomic<int>);  // hardly any is ever touched
+constexpr std::uint64_t kBytes = kSlots * sizeof(std::atomic<int>);  // sparsely used
 
 }  // namespace
 

@@ -1,10 +1,10 @@
 #pragma once
 
-// How many registrations reach each slot of an arena. As long as there is one, the slot's pages
-// stay what they are, whatever the program does to its mappings: a card's pages do.
+// Counts the registrations in each slot of an arena. While there is one, the slot's pages are kept,
+// whatever the program does to its mappings, as a card keeps pinned pages.
 //
-// Counted and looked at without a lock, inside of munmap too: that is about memory which the
-// program gives back, so nobody registers it at that moment.
+// Lock-free, also inside munmap: memory that the program releases isn't being registered at that
+// moment.
 
 #include <atomic>
 #include <cstdint>
@@ -26,10 +26,10 @@ class SlotPins {
   SlotPins& operator=(const SlotPins&) = delete;
   ~SlotPins();
 
-  // Before anything else. False: no memory.
+  // Call first. False: no memory.
   bool open();
 
-  // Ranges of the arena's file. REQUIRES: open; remove() what was added.
+  // Ranges are offsets in the arena's file. REQUIRES: open(); each add() is matched by a remove().
   void add(std::uint64_t offset, std::uint64_t length) const { change(offset, length, 1); }
   void remove(std::uint64_t offset, std::uint64_t length) const { change(offset, length, -1); }
   [[nodiscard]] bool any(std::uint64_t offset, std::uint64_t length) const;
@@ -37,7 +37,7 @@ class SlotPins {
  private:
   void change(std::uint64_t offset, std::uint64_t length, int by) const;
 
-  std::atomic<int>* counts_ = nullptr;  // relaxed: counters, which order nothing
+  std::atomic<int>* counts_ = nullptr;  // counters, relaxed
 };
 
 }  // namespace uroce::shim

@@ -73,7 +73,7 @@ void wake_waiters(int user_fault, std::uint64_t start, std::uint64_t length) {
 }
 
 void release_writers(int user_fault, std::uint64_t start, std::uint64_t length) {
-  // Lifts the protection from the pages and wakes everybody.
+  // Removes the write protection and wakes all waiters.
   uffdio_range range = {.start = start, .len = length};
   ::ioctl(user_fault, UFFDIO_UNREGISTER, &range);
   wake_waiters(user_fault, start, length);

@@ -1,8 +1,8 @@
 #pragma once
 
-// userfaultfd, as far as converting needs it: to hold every thread that would write to a range, or
-// touch a page of it that doesn't exist yet, while the range's pages are copied. Plain functions on
-// descriptors, because the thread that calls them may touch neither heap nor anybody's data.
+// The part of userfaultfd needed for conversion: blocks every thread that writes to a range, or
+// accesses a missing page of it, while its pages are copied. Plain functions on descriptors,
+// because the calling thread may access neither the heap nor the program's data.
 
 #include <cstdint>
 
@@ -11,9 +11,9 @@
 namespace uroce::shim {
 
 struct UserFault {
-  UniqueFd descriptor;  // not valid: the kernel refuses any
+  UniqueFd descriptor;  // invalid: the kernel refuses
   // System calls of other threads that write to the range meanwhile fail with EFAULT instead of
-  // waiting: all that an unprivileged program may have, unless /dev/userfaultfd is open to it.
+  // waiting. The only mode for unprivileged programs without access to /dev/userfaultfd.
   bool user_mode_only = false;
 };
 
@@ -21,7 +21,7 @@ UserFault open_user_fault();
 
 // 0, or an errno value.
 int hold_writers(int user_fault, std::uint64_t start, std::uint64_t length);
-// After the range was mapped anew: those who wait look again.
+// After the range was remapped: waiting threads retry their access.
 void wake_waiters(int user_fault, std::uint64_t start, std::uint64_t length);
 // Undoes hold_writers.
 void release_writers(int user_fault, std::uint64_t start, std::uint64_t length);
