@@ -41,7 +41,7 @@ int EventQueue::wait() {
   return error;
 }
 
-// The caller has finished with the queue, or was cancelled. It doesn't hold the lock.
+// The caller is done with the queue, or was cancelled. It doesn't hold the lock.
 void EventQueue::drop(void* queue) {
   auto* const mine = static_cast<EventQueue*>(queue);
   // Released by all, acquired by the last one.

@@ -3,16 +3,16 @@
 // The program's end of an event channel: a socket into which the daemon sends records, so that the
 // descriptor works with poll, epoll and O_NONBLOCK like any other.
 //
-// A program that was told that there is something to read must not block because it was the event
-// of an object that it has destroyed meanwhile. In Linux such events are discarded with their
-// object. Here the program itself discards them, when it destroys an object and whenever one of
-// them comes to the head: the daemon can't, since it would have to wait for other readers.
+// A program for which the descriptor was readable must not block because the event's object was
+// destroyed meanwhile. In Linux such events are discarded with their object. Here the program
+// itself discards them, when it destroys an object and whenever one of them is at the head: the
+// daemon can't, since it would have to wait for other readers.
 //
 // Threads may still wait for an event when the program destroys the channel or closes the device.
-// In Linux they keep waiting until a signal comes. So they do here, and the last one that leaves
-// frees the queue and its descriptor: if the descriptor were closed before, it would read from
-// whatever file gets the number next. If the program itself closes the descriptor, the events have
-// ended, and what has the number then is left alone.
+// In Linux they keep waiting until a signal arrives. So they do here, and the last one to leave
+// frees the queue and its descriptor: if the descriptor were closed before, it might read from
+// another file that reuses the number. If the program itself closes the descriptor, the events have
+// ended, and a reused number is left alone.
 
 #include <pthread.h>
 #include <sys/types.h>
@@ -30,7 +30,7 @@ namespace uroce::shim {
 
 class EventQueue {
  public:
-  // Whether a record is of an object that is gone. Called under the queue's lock.
+  // Whether a record is about an object that is gone. Called under the queue's lock.
   struct Gone {
     bool (*of)(void* context, const void* record);
     void* context;
@@ -44,27 +44,27 @@ class EventQueue {
   EventQueue& operator=(const EventQueue&) = delete;
   ~EventQueue() { pthread_mutex_destroy(&mutex_); }
 
-  // Where the records come from. Before all that follows.
+  // Sets the socket that records come from. Call before the following functions.
   void keep(UniqueFd descriptor) { descriptor_.keep(std::move(descriptor)); }
 
   // The next record, as read(2) gives it: its length, 0 when the events have ended, -1 with errno
-  // (EINTR: a signal came while it waited, and its handler has no SA_RESTART). Waits if the program
-  // left the descriptor blocking; a cancellation point only while it waits.
+  // (EINTR: a signal handler without SA_RESTART ran). Waits if the program left the descriptor
+  // blocking; a cancellation point only while it waits.
   ssize_t next(const Gone& gone, void* record);
 
-  // An object is gone, and the daemon won't send anything of it any more. Not for the child of a
-  // fork: the events are its parent's, and the lock may be a thread's that it hasn't got.
+  // An object is gone, and the daemon sends no more events of it. Not for a fork's child: the
+  // events belong to its parent, and the lock may be held by a thread that doesn't exist.
   void forget(const Gone& gone);
 
-  // Before what sends the events may end: threads that its end wakes are held until it is known
-  // whether it has. Not for the child of a fork, as above.
+  // Call before a command that may close the daemon's end: threads woken by that are held until the
+  // outcome is known. Not for a fork's child, as above.
   void start_closing() { pthread_mutex_lock(&mutex_); }
-  // It hasn't ended.
+  // The daemon's end wasn't closed.
   void give_up_closing() { pthread_mutex_unlock(&mutex_); }
-  // It has, or is about to. Closes the descriptor and deletes the queue, unless threads are in
-  // next(): then the last one of those does.
+  // It was, or is about to be. Closes the descriptor and deletes the queue, unless threads are in
+  // next(): then the last of them does.
   static void finish_closing(std::unique_ptr<EventQueue> queue);
-  // In the child of a fork, instead of these.
+  // For a fork's child, instead of these.
   void close_copy() { descriptor_.end(); }
 
  private:
@@ -77,12 +77,13 @@ class EventQueue {
 
   std::size_t record_bytes_;
   VerifiedDescriptor descriptor_;
-  pthread_mutex_t mutex_ = PTHREAD_MUTEX_INITIALIZER;  // between a look at the head and its removal
-  // Under the lock:
+  pthread_mutex_t mutex_ = PTHREAD_MUTEX_INITIALIZER;  // held from peeking at the head to its
+                                                       // removal
+  // Guarded by the lock:
   bool may_hold_gone_ = false;
   bool closed_ = false;
 
-  // Threads that are in next(), and whoever may close the queue.
+  // Number of threads in next(), plus one for the owner.
   std::atomic<std::uint32_t> users_{1};
 };
 

@@ -1,4 +1,4 @@
-// With UROCE_DEBUG=1: prints why completions failed, from the daemon's error log.
+// With UROCE_DEBUG=1: prints the daemon's error log for failed completions.
 
 #include <cstdio>
 

@@ -1,6 +1,6 @@
 #pragma once
 
-// Destroying what a handle names, the same for all kinds of objects.
+// Destroys the object of a handle; common to all kinds of objects.
 
 #include <cerrno>
 
@@ -15,9 +15,8 @@ struct PlainReply {
   abi::ReplyHeader header;
 };
 
-// 0, or the daemon's refusal (EBUSY: something still uses the object). With the daemon gone the
-// object is gone too, so that is a success, which leaves errno alone: the program gets its memory
-// back.
+// 0, or the daemon's error (EBUSY: the object is in use). If the daemon is gone, so is the object:
+// this succeeds and preserves errno, so that the program can free its memory.
 inline int destroy_handle(const char* call_name, ibv_context* context, abi::Command command,
                           std::uint32_t handle) {
   abi::HandleRequest request{};
@@ -32,8 +31,7 @@ inline int destroy_handle(const char* call_name, ibv_context* context, abi::Comm
   return 0;
 }
 
-// What the program hasn't read of the events of an object that was destroyed goes with it. After
-// the object left the registry.
+// Discards unread events of a destroyed object. Call after its removal from the registry.
 void forget_async_events(ibv_context* context);
 void forget_completion_events(ibv_comp_channel* channel);
 

@@ -1,6 +1,6 @@
 #pragma once
 
-// Memory of the daemon's that this process maps: rings, doorbells, status pages.
+// A mapping of the daemon's memory in this process: rings, doorbells, status pages.
 
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -14,7 +14,7 @@ namespace uroce::shim {
 
 class Mapping {
  public:
-  // What isn't longer is brought in at once: a page fault takes as long as ten messages.
+  // Mappings up to this length are populated at once: a page fault takes as long as ten messages.
   static constexpr std::size_t kPopulatedMax = std::size_t{64} << 10U;
 
   Mapping() = default;
@@ -57,7 +57,7 @@ class Mapping {
     }
   }
 
-  // The T at this distance, or nullptr if it isn't wholly inside or not aligned.
+  // The T at this offset, or nullptr if it isn't wholly inside or not aligned.
   template <typename T>
   [[nodiscard]] T* at(std::uint64_t offset, std::uint64_t count = 1) const {
     if (offset > length_ || count > (length_ - offset) / sizeof(T) || offset % alignof(T) != 0) {

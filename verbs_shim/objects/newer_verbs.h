@@ -1,7 +1,7 @@
 #pragma once
 
-// What libibverbs got after Debian 12's headers (44), declared by ourselves: other headers may have
-// the same names, so ours are C++ ones, and the symbol is said beside each. The layouts are those
+// Declarations of libibverbs functions newer than Debian 12's headers (44). Newer headers may have
+// the same names, so ours are in a namespace, with the symbol given for each. The layouts are those
 // of rdma-core 65.
 
 #include <cstddef>
@@ -31,13 +31,13 @@ struct MrInitAttr {
   void* address;
   int descriptor;
   std::uint64_t offset;
-  void* tags;  // struct ibv_dmah, of which we make none
+  void* tags;  // struct ibv_dmah, which we don't support
   Buffer* buffer;
 };
 static_assert(sizeof(MrInitAttr) == 72);
 
-// A bit of ibv_parent_domain_init_attr.comp_mask: memory may be unprotected on a confidential
-// machine.
+// A bit of ibv_parent_domain_init_attr.comp_mask: memory may be unprotected on a machine with
+// confidential computing.
 inline constexpr std::uint32_t kDomainAllowsUnprotected = 1U << 2U;
 
 #pragma GCC visibility push(default)
@@ -53,9 +53,9 @@ ibv_mr* reg_buf_mr(ibv_pd* pd, Buffer* buffer, void* address, std::size_t length
 }
 #pragma GCC visibility pop
 
-// Names of private nodes, one of each of several versions (symbols/versioned_names.cc).
+// Symbols exported in private version nodes (symbols/versioned_names.cc).
 const char* wr_opcode_str(int opcode);
-// How sysfs, and ibv_query_gid_type after it, number the types: 0 for IB and RoCE v1, 1 for v2.
+// The types as numbered by sysfs and ibv_query_gid_type: 0 for IB and RoCE v1, 1 for v2.
 int query_gid_type(ibv_context* context, std::uint8_t port, unsigned index, unsigned* type);
 
 }  // namespace uroce::shim

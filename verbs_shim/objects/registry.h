@@ -19,16 +19,16 @@ class Registry {
   Registry(const Registry&) = delete;
   Registry& operator=(const Registry&) = delete;
 
-  // The object's cookie, never 0; 0 when memory is exhausted.
+  // Returns the object's cookie; 0: out of memory.
   std::uint64_t add(Kind kind, void* object);
   void remove(std::uint64_t cookie);
 
-  // Around a fork: nobody is half-way through a change.
+  // Held around a fork, so that the child finds the data consistent.
   void lock() { pthread_mutex_lock(&mutex_); }
   void unlock() { pthread_mutex_unlock(&mutex_); }
 
-  // Calls use(object) if the object is still there, under the registry's lock: whoever counts an
-  // event for an object does so before remove() returns to the object's destroyer.
+  // Calls use(object) if the object still exists, under the registry's lock: so an event is counted
+  // for an object before remove() returns in the thread that destroys it.
   template <typename Object, typename Use>
   bool with(std::uint64_t cookie, Use&& use) {
     pthread_mutex_lock(&mutex_);
@@ -41,7 +41,7 @@ class Registry {
   }
 
   // Calls visit(object) for each living object of a kind, under the lock, until it returns true;
-  // whether it did.
+  // returns whether it did.
   template <typename Object, typename Visit>
   bool any_of(Kind kind, Visit&& visit) {
     pthread_mutex_lock(&mutex_);
@@ -63,7 +63,7 @@ class Registry {
   };
   [[nodiscard]] void* find(std::uint64_t cookie) const;
 
-  pthread_mutex_t mutex_ = PTHREAD_MUTEX_INITIALIZER;  // guards what follows
+  pthread_mutex_t mutex_ = PTHREAD_MUTEX_INITIALIZER;  // guards the following
   Entry* entries_ = nullptr;
   std::uint32_t size_ = 0;
   std::uint32_t capacity_ = 0;

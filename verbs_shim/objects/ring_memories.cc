@@ -8,8 +8,8 @@
 
 namespace uroce::shim {
 
-// The daemon is asked without the lock, for which a fork waits: if two threads need the same memory
-// both may map it, and one of the mappings is dropped.
+// Calls the daemon without the lock, since fork() takes it: two threads that need the same memory
+// may both map it, and one of the mappings is dropped.
 int RingMemories::hold(Client& client, std::uint32_t number, Hold* hold) {
   lock();
   const bool mapped = hold_mapped(number, hold);
@@ -49,7 +49,8 @@ int RingMemories::hold(Client& client, std::uint32_t number, Hold* hold) {
   return 0;
 }
 
-// Whether it is mapped already. Under the lock. New queue pairs are usually in the newest memory.
+// Whether it is mapped already. REQUIRES: the lock. New queue pairs are usually in the newest
+// memory.
 bool RingMemories::hold_mapped(std::uint32_t number, Hold* hold) {
   for (Memory* memory = newest_.get(); memory != nullptr; memory = memory->next.get()) {
     if (memory->number == number) {
@@ -62,7 +63,7 @@ bool RingMemories::hold_mapped(std::uint32_t number, Hold* hold) {
   return false;
 }
 
-// Removes it from the list. Under the lock.
+// Removes it from the list. REQUIRES: the lock.
 std::unique_ptr<RingMemories::Memory> RingMemories::take(const Memory& memory) {
   std::unique_ptr<Memory>* link = &newest_;
   while (link->get() != &memory) {

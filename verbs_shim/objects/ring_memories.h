@@ -1,9 +1,9 @@
 #pragma once
 
-// The daemon's memories that the rings of a context's queue pairs lie in, many in each
-// (abi/ring_records.h): mapped when the first of its queue pairs is made, and until the last one
-// goes. The newest one that many may lie in stays until another is needed, so that making and
-// destroying one queue pair over and over maps nothing.
+// The daemon's memories with the rings of a context's queue pairs, many in each
+// (abi/ring_records.h). A memory is mapped from the creation of its first queue pair until its last
+// one is destroyed. The newest shared one stays until another is needed, so that repeatedly
+// creating and destroying a queue pair needs no mmap.
 
 #include <pthread.h>
 
@@ -20,13 +20,13 @@ class RingMemories {
   struct Memory {
     std::uint32_t number = 0;
     std::uint32_t users = 0;
-    bool shared = false;  // many may lie in it
+    bool shared = false;  // for the rings of many queue pairs
     Mapping mapping;
     std::unique_ptr<Memory> next{};
   };
 
  public:
-  // A queue pair's use of one of them.
+  // A queue pair's reference to one of them.
   class Hold {
    public:
     Hold() = default;
@@ -49,10 +49,10 @@ class RingMemories {
   RingMemories(const RingMemories&) = delete;
   RingMemories& operator=(const RingMemories&) = delete;
 
-  // 0 or an errno value. REQUIRES: `hold` has none yet, and goes before this.
+  // 0 or an errno value. REQUIRES: `hold` is empty, and is destroyed before this.
   int hold(Client& client, std::uint32_t number, Hold* hold);
 
-  // Around a fork: nobody is half-way through a change.
+  // Held around a fork, so that the child finds the data consistent.
   void lock() { pthread_mutex_lock(&mutex_); }
   void unlock() { pthread_mutex_unlock(&mutex_); }
 
@@ -61,8 +61,8 @@ class RingMemories {
   std::unique_ptr<Memory> take(const Memory& memory);
   void release(Memory& memory);
 
-  pthread_mutex_t mutex_ = PTHREAD_MUTEX_INITIALIZER;  // guards what follows
-  std::unique_ptr<Memory> newest_;  // the head of a list; no other one is without users
+  pthread_mutex_t mutex_ = PTHREAD_MUTEX_INITIALIZER;  // guards the following
+  std::unique_ptr<Memory> newest_;  // the head of a list; the others all have users
 };
 
 }  // namespace uroce::shim

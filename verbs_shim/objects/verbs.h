@@ -2,9 +2,9 @@
 
 // The verbs ABI, as Debian's headers define it, ready to be implemented.
 //
-// Everything that the headers declare becomes visible outside the shared object, whatever else is
-// compiled hidden; symbols.table gives each name its version. The headers wrap three functions in
-// macros, which have to go before the functions can be defined.
+// Everything that the headers declare is exported from the shared object, although the rest is
+// compiled with hidden visibility; symbols.table gives each name its version. The headers wrap
+// three functions in macros, which are undefined here so that the functions can be defined.
 
 #pragma GCC visibility push(default)
 #include <infiniband/sa.h>
@@ -25,14 +25,14 @@ void ibv_copy_path_rec_to_kern(struct ib_user_path_rec* to, struct ibv_sa_path_r
 }
 #pragma GCC visibility pop
 
-// Behind the verbs themselves, which it includes: what newer headers have.
+// After the verbs, which it includes: additions of newer headers.
 #include "verbs_shim/include/uroce/verbs_flush.h"
 
 #undef ibv_query_port
 #undef ibv_reg_mr
 #undef ibv_reg_mr_iova
 
-// What programs were compiled against.
+// The ABI that programs were compiled against.
 static_assert(sizeof(ibv_device) == 664);
 static_assert(sizeof(ibv_context) == 328);
 static_assert(sizeof(verbs_context) == 648);

@@ -1,4 +1,4 @@
-// A queue's ring in memory shared by the daemon.
+// A queue's ring in memory shared with the daemon.
 
 #include <ctime>
 
@@ -10,7 +10,7 @@ namespace uroce::shim {
 
 int WorkRing::place(const Mapping& memory, const abi::RingLayout& layout) {
   if (layout.entries == 0) {
-    return 0;  // none: a queue pair with a shared receive queue has none of its own
+    return 0;  // no ring: the queue pair uses a shared receive queue
   }
   control = memory.at<abi::RingControl>(layout.control_offset);
   entries =
