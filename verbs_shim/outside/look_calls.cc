@@ -23,7 +23,7 @@ UROCE_STAT(shown_stat64, "stat64")
 UROCE_STAT(shown_lstat, "lstat")
 UROCE_STAT(shown_lstat64, "lstat64")
 
-// The names that programs built against a glibc before 2.33 call.
+// Names called by programs built against a glibc before 2.33.
 #define UROCE_XSTAT(function, name)                                                           \
   UROCE_NEXT_CALL(next_##function, name, int(int, const char*, struct stat*))                 \
   int function(int version, const char* path, struct stat* status) UROCE_STANDS_BEFORE(name); \
@@ -89,7 +89,7 @@ ssize_t shown_readlink_chk(const char* path, char* target, std::size_t room, std
   return next_shown_readlink_chk(ShownPath(path).path(), target, room, there);
 }
 
-// The target of one of the card's links is reported as in /sys, as by the kernel.
+// The target of one of the card's links is reported as a path in /sys, as by the kernel.
 UROCE_NEXT_CALL(next_shown_realpath, "realpath", char*(const char*, char*))
 char* shown_realpath(const char* path, char* resolved) UROCE_STANDS_BEFORE("realpath");
 char* shown_realpath(const char* path, char* resolved) {

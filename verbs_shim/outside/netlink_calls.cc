@@ -1,15 +1,16 @@
-// Interposes the functions of libc that netlink sockets are used with. A socket of NETLINK_RDMA,
-// which the kernel answers, becomes one of NETLINK_USERSOCK, by which programs may talk to each
-// other: so every operation of a program on it (bind, poll, receive from an address) is handled by
-// the kernel. Messages are sent to the tree's keeper instead, and each part of its answer is sent
-// back from another such socket, as fast as the program takes them. A truncated answer ends with an
-// error, so that nobody waits for the rest.
+// Interposes libc's functions for netlink sockets. A NETLINK_RDMA socket, which the kernel would
+// answer, becomes a NETLINK_USERSOCK one, which carries messages between programs: so the kernel
+// handles all other operations on it (bind, poll, receive from an address). Messages are sent to
+// the tree's keeper instead, and each part of its answer is sent back from a second such socket, as
+// fast as the program reads them. A truncated answer ends with an error, so that the program
+// doesn't wait for the rest.
 //
-// Any process in the network namespace may send to such a socket. So the program's is connected to
-// the one that answers, and to itself between answers: the kernel refuses messages from others.
+// Any process in the network namespace may send to such a socket. So the program's socket is
+// connected to the answering one, and to itself between answers: the kernel refuses messages from
+// others.
 //
-// The library's only state is a table by descriptor. A socket is used by one thread at a time, as
-// netlink's libraries do.
+// The library's only state is a table indexed by descriptor. A socket is used by one thread at a
+// time, as netlink's libraries do.
 
 #include <linux/netlink.h>
 #include <sys/socket.h>
@@ -31,20 +32,20 @@ namespace uroce::outside {
 namespace {
 
 constexpr int kDescriptorsMax = 1024;       // further sockets are left to the kernel
-constexpr std::size_t kQuestionMax = 8192;  // a question is some dozens of bytes
-constexpr std::size_t kDatagramMax = 8192;  // the keeper's are half as long
+constexpr std::size_t kQuestionMax = 8192;  // a request is some dozens of bytes
+constexpr std::size_t kDatagramMax = 8192;  // the keeper's datagrams are half as long
 constexpr timeval kTimeout{.tv_sec = 10, .tv_usec = 0};
 
 constexpr int kInterruptionsMax = 1000;  // signals while the keeper is waited for
 
 // The state of the program's request by a socket of this number.
 struct Asked {
-  std::atomic<ino_t> inode;  // of the socket that was made here; 0: none was
-  bool ever;                 // was anything
+  std::atomic<ino_t> inode;  // of the socket created here; 0: none
+  bool ever;                 // a request was sent
   bool unanswered;           // the answer's last message is yet to come
   nlmsghdr question;
-  VerifiedDescriptor keeper;  // where the rest of the answer comes from
-  VerifiedDescriptor sender;  // where it comes from to the program
+  VerifiedDescriptor keeper;  // from which the rest of the answer is read
+  VerifiedDescriptor sender;  // by which it is sent to the program
 };
 Asked asked_by[kDescriptorsMax];
 
@@ -180,7 +181,7 @@ std::size_t write_error(const nlmsghdr& question, char* datagram) {
   return sizeof(message);
 }
 
-// The next part of the answer, which isn't removed. Nothing: it has ended, or the keeper is silent.
+// Peeks at the next part of the answer. 0: the answer has ended, or the keeper doesn't respond.
 std::size_t next_part(int keeper, char* datagram) {
   for (int i = 0; i < kInterruptionsMax; ++i) {
     const ssize_t length = next_recv(keeper, datagram, kDatagramMax, MSG_PEEK);
@@ -191,7 +192,7 @@ std::size_t next_part(int keeper, char* datagram) {
   return 0;
 }
 
-// Forwards the keeper's answer, as much as the program's socket has room for.
+// Forwards as much of the keeper's answer as the program's socket has room for.
 [[gnu::noinline]] void pass_on(int socket) {
   Asked& asked = asked_by[socket];
   int keeper = asked.keeper.get();
@@ -215,7 +216,7 @@ std::size_t next_part(int keeper, char* datagram) {
     }
     if (next_sendto(sender, datagram, length, MSG_DONTWAIT, reinterpret_cast<const sockaddr*>(&to),
                     sizeof(to)) < 0) {
-      return;  // once the program has received something
+      return;  // continued once the program has read something
     }
     asked.unanswered = asked.unanswered && !has_last(datagram, length, asked.question);
     if (keeper >= 0) {

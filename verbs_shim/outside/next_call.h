@@ -1,18 +1,18 @@
 #pragma once
 
-// A function of libc that a function of ours stands before. Found when the library is loaded, since
+// The libc function that one of ours interposes. Looked up when the library is loaded, since
 // dlsym() takes the loader's lock, and open(), stat() and send() may be called where another thread
-// holds it for ever: in a signal handler, in a child of fork(). Constructors of libraries that are
-// loaded earlier call before that; for them it is found at the first call.
+// holds it for ever: in a signal handler, in a child of fork(). For constructors of libraries that
+// are loaded earlier it is looked up at the first call.
 
 #include <dlfcn.h>
 
 #include <atomic>
 
-// Gives a function of ours the name of libc's, which the headers declare in ways of their own.
+// Gives a function of ours the symbol of libc's, avoiding conflicts with the headers' declarations.
 #define UROCE_STANDS_BEFORE(name) __asm__(name) __attribute__((visibility("default")))
 
-// Defines `variable`, the libc function of this name and signature.
+// Defines `variable` as the libc function of this name and signature.
 #define UROCE_NEXT_CALL(variable, name, ...)             \
   static constinit NextCall<__VA_ARGS__> variable{name}; \
   __attribute__((constructor)) static void find_##variable() { variable.find(); }

@@ -1,5 +1,5 @@
-// Interposes libc's functions that open files and list folders, and opens the served tree's instead
-// if the path is the card's.
+// Interposes libc's functions that open files and list directories; for paths of the card it opens
+// those of the served tree instead.
 
 #include <dirent.h>
 #include <fcntl.h>

@@ -26,7 +26,7 @@ UROCE_NEXT_CALL(next_faccessat, "faccessat", int(int, const char*, int, int))
 char folder_name[PATH_MAX];
 std::size_t folder_length = 0;
 
-// Programs change their environment, and a child may have lost access.
+// Read at start: programs change their environment, and a child may have lost access.
 __attribute__((constructor)) void find_tree() {
   const char* name = std::getenv(kTreeVariable);  // NOLINT(concurrency-mt-unsafe): one thread yet
   if (name == nullptr || name[0] != '/' || std::strlen(name) >= sizeof(folder_name) ||
@@ -62,7 +62,7 @@ bool is_ours(const char* path) {
   return slash != nullptr && begins(slash, kOfInterface);
 }
 
-// Where relative paths start. False: unknown.
+// The directory that relative paths start from. False: unknown.
 bool starting_folder(int folder, char (&name)[PATH_MAX]) {
   if (folder == AT_FDCWD) {
     return getcwd(name, sizeof(name)) != nullptr;
@@ -74,7 +74,7 @@ bool starting_folder(int folder, char (&name)[PATH_MAX]) {
   return length > 0;
 }
 
-// Appends `path` without "//" and "/./". False: there is no room.
+// Appends `path` without "//" and "/./". False: no room.
 bool append_plainly(const char* path, char* to, std::size_t room) {
   std::size_t length = 0;
   for (const char* at = path; *at != '\0'; ++at) {

@@ -1,20 +1,20 @@
 #pragma once
 
-// Which paths are the card's, and where the served tree has them. A program that names anything
-// else pays for a search through the path's text.
+// Maps paths of the card to the served tree. For any other path the cost is one search through its
+// text.
 
 #include <fcntl.h>
 #include <limits.h>
 
 namespace uroce::outside {
 
-// The served tree's folder (UROCE_TREE); nullptr: there is none that this program may look into.
+// The served tree's directory (UROCE_TREE); nullptr: none that this program may access.
 const char* tree_folder();
 
-// A path as libc is to take it: the program's own, or the served one.
+// The path to pass to libc: the program's own, or the one in the served tree.
 class ShownPath {
  public:
-  // `folder`: what a relative path starts from, as openat() has it.
+  // `folder`: the directory of relative paths, as for openat().
   explicit ShownPath(const char* path, int folder = AT_FDCWD);
   ShownPath(const ShownPath&) = delete;
   ShownPath& operator=(const ShownPath&) = delete;
@@ -28,7 +28,8 @@ class ShownPath {
   char served_[PATH_MAX];
 };
 
-// Takes the served tree's folder off the front of a path: what it shows lies in /sys and /dev.
+// Removes the served tree's directory from the front of a path, which gives the path in /sys or
+// /dev.
 void hide_tree(char* path);
 
 }  // namespace uroce::outside
