@@ -1,6 +1,6 @@
 #pragma once
 
-// Reading a completion queue's ring, the same for ibv_poll_cq and for the extended interface.
+// Reads a completion queue's ring, for ibv_poll_cq and the extended interface.
 
 #include "verbs_shim/objects/objects.h"
 #include "verbs_shim/rings/idle_polls.h"
@@ -14,13 +14,13 @@ inline const abi::Cqe* next_completion(const Cq& cq) {
   return producer == cq.consumer ? nullptr : &cq.entries[cq.consumer & cq.mask];
 }
 
-// Gives the entries read so far back to the daemon.
+// Releases the entries read so far to the daemon.
 inline void release_completions(Cq& cq) {
   cq.control->ring.consumer.value.store(cq.consumer, std::memory_order_release);
 }
 
-// Whether this is the child of a fork and the queue its parent's, whose completions it must not
-// take.
+// Whether this is a fork's child and the queue belongs to its parent, whose completions it must not
+// consume.
 inline bool is_another_process(const Cq& cq) { return of(cq.base.context)->client.abandoned(); }
 
 // After an empty poll: whether completions may still come.

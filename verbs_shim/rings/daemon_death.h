@@ -1,15 +1,14 @@
 #pragma once
 
-// What the shim does when the daemon has died: it completes the outstanding work requests itself.
-// Each completes once with IBV_WC_WR_FLUSH_ERR, and threads that sleep on completion channels are
-// woken to notice.
+// After the daemon's death the shim completes the outstanding work requests itself: each completes
+// once with IBV_WC_WR_FLUSH_ERR, and threads that sleep on completion channels are woken.
 
 #include "verbs_shim/objects/objects.h"
 
 namespace uroce::shim {
 
-// Whether the shim has to complete the queue's work requests. Not in a forked child: they are its
-// parent's.
+// Whether the shim must complete the queue's work requests. Not in a forked child: they belong to
+// its parent.
 inline bool daemon_died(Cq& cq) {
   const Client& client = of(cq.base.context)->client;
   return !client.alive() && !client.abandoned();

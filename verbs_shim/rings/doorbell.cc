@@ -9,8 +9,8 @@ void ring_doorbell(Qp& qp) {
   Context& context = *of(plain(qp).context);
   abi::ring(*context.doorbells[qp.worker], qp.doorbell_slot);
   // Pairs with the worker's store: it announces its sleep, then checks the doorbells once more.
-  // abi::ring() is sequentially consistent, so one of the two sees the other, or the worker takes
-  // the doorbell before it sleeps.
+  // abi::ring() is sequentially consistent, so either this thread sees the announcement, or the
+  // worker takes the doorbell before it sleeps.
   context.waking[qp.worker].wake(*context.status[qp.worker], [&] {
     EventFd::ring(context.client.companion(context.wake[qp.worker]));  // -1: no effect
   });

@@ -1,6 +1,6 @@
 #pragma once
 
-// When a loop that polls an empty completion queue yields its processor.
+// Decides when a loop that polls an empty completion queue yields its processor.
 
 #include <sched.h>
 
@@ -13,16 +13,16 @@ namespace uroce::shim {
 
 // Counts consecutive empty polls of this thread. Programs poll in tight loops, and if the daemon
 // shares their processor it can't produce the completion that they wait for: so a loop yields now
-// and then. The death of the daemon is detected on the same occasion.
+// and then. At the same time it checks whether the daemon has died.
 //
 // Yielding helps threads that wait for this processor, but not a daemon that waits for another one
-// while the loop has this one to itself; and the kernel only switches if it thinks that the loop
-// had more than its share. So when the daemon reports that it is short of processors, a loop that
-// has found nothing for long naps, and the kernel migrates another thread here. A program with many
-// outstanding work requests naps at once if the worker shares its processor: it loses little, since
-// the worker wakes it when part of them are done. A program that waits for a single work request
-// naps briefly if the worker, which has little to do then, can't run. Otherwise no loop naps: it
-// may be waiting for something else besides.
+// while the loop has this one to itself; and the kernel only switches if the loop has used more
+// than its share. So when the daemon reports that it is short of processors, a loop that has found
+// nothing for long sleeps briefly ("naps"), and the kernel migrates another thread here. A program
+// with many outstanding work requests naps at once if the worker shares its processor: it loses
+// little, since the worker wakes it when a part of them is done. A program that waits for a single
+// work request naps briefly if the worker, which has little to do then, can't run. Otherwise a loop
+// doesn't nap: it may be waiting for other things as well.
 class IdlePolls {
  public:
   void found(std::uint32_t completions) {
@@ -50,8 +50,8 @@ class IdlePolls {
       return false;
     }
     if (under_way_ >= kManyUnderWay && !polls_others_ && worker_shares(context)) {
-      // What is under way may complete later, or without a word (unsignalled work requests do): who
-      // napped in vain doesn't again before it posts again.
+      // Outstanding work may complete later, or without a completion (unsignalled work requests):
+      // after a nap without result there is no other before the next post.
       under_way_ = nap(cq, under_way_ / kNapShare, kNapOfMany) ? under_way_ : 0;
     } else if (count_ % kPollsPerLook == 0 && worker_is_kept(context)) {
       nap(cq, 1, kNapForWorker);
@@ -69,23 +69,23 @@ class IdlePolls {
 
  private:
   // Typical ib_send_lat of two programs and the daemon on two busy cores: 3-5 us with 8, 4-6 with
-  // 32, 7 with 128, 6-20 with 1,024. A yield that finds nobody costs 0.3 us.
+  // 32, 7 with 128, 6-20 with 1,024. A yield with no other thread to run costs 0.3 us.
   static constexpr std::uint32_t kPollsPerYield = 16;
   // 32 yields, about 25 us.
   static constexpr std::uint32_t kPollsBeforeNap = 512;
   static constexpr std::uint32_t kPollsPerCheck = 8'192;
   // Some 10 us.
   static constexpr std::uint32_t kPollsPerLook = 256;
-  // For the kernel to look for somebody to run here. In fact some 70 us: a thread's timers are late
-  // by up to 50, unless it asked for better ones.
+  // Lets the kernel find another thread to run here. In fact some 70 us: timers are late by up to
+  // 50 us (timer slack), unless the thread has reduced that.
   static constexpr Duration kNapForWorker = 20 * kNanosecondsPerMicrosecond;
-  // Each nap is an eighth longer than the one before, so that it is about an eighth of the time for
-  // which nothing came. A timer costs a virtual machine some 10 us.
+  // Each nap is an eighth longer than the one before, so that it is about an eighth of the time
+  // without completions. A timer costs a virtual machine some 10 us.
   static constexpr Duration kNapMin = 100 * kNanosecondsPerMicrosecond;
   static constexpr Duration kNapMax = kNanosecondsPerMillisecond;
   static constexpr std::uint32_t kNapShare = 8;
-  // With so many work requests under way, a nap is to see an eighth of them complete: far from all,
-  // or the queue pair would run dry.
+  // With at least this many work requests outstanding, a nap ends when an eighth of them have
+  // completed: far from all, or the send queue would run empty.
   static constexpr std::uint32_t kManyUnderWay = 16;
   static constexpr Duration kNapOfMany = 250 * kNanosecondsPerMicrosecond;
 
@@ -96,16 +96,16 @@ class IdlePolls {
                        });
   }
 
-  // Whether others run in the place of the worker that this thread posted to.
+  // Whether other threads run on the processor of the worker that this thread posted to.
   [[nodiscard]] bool worker_shares(const Context& context) const {
     return worker_ < context.workers &&
            context.status[worker_]->shared.load(std::memory_order_relaxed) != 0;
   }
 
-  // Whether the worker that has few work requests of this thread's didn't run since the last look,
-  // though it was awake then, or woken, and others run in its place. It waits for a processor on
-  // which somebody spins who gives it to nobody, say a program that looks at its memory. With many
-  // under way that isn't worth a nap: the queue pair would run dry.
+  // Whether the worker, with few work requests of this thread, hasn't run since the last look,
+  // though it was awake or woken, and other threads run in its place. It then waits for a processor
+  // that another thread occupies without yielding, such as a program that polls its memory. With
+  // many outstanding that isn't worth a nap: the send queue would run empty.
   bool worker_is_kept(const Context& context) {
     if (under_way_ == 0 || under_way_ >= kManyUnderWay || worker_ >= context.workers) {
       return false;
@@ -120,11 +120,11 @@ class IdlePolls {
 
   std::uint32_t count_ = 0;
   std::uint32_t under_way_ = 0;
-  const Cq* cq_ = nullptr;     // at which that completes
-  bool polls_others_ = false;  // and other queues besides, in vain, since something came
+  const Cq* cq_ = nullptr;     // at which posted work completes
+  bool polls_others_ = false;  // other queues, too, since the last completion
   Duration next_nap_ = kNapMin;
-  std::uint32_t worker_ = 0;      // of the queue pair that this thread posted to last
-  std::uint64_t seen_beats_ = 0;  // what it told at the last look
+  std::uint32_t worker_ = 0;      // worker of the queue pair last posted to
+  std::uint64_t seen_beats_ = 0;  // its heartbeat at the last look
 };
 
 inline thread_local IdlePolls idle_polls [[gnu::tls_model("initial-exec")]];

@@ -6,9 +6,8 @@
 
 namespace uroce::shim {
 
-// Nothing orders writing this word before checking the ring, from the view of the worker, which
-// stores into the ring and then checks the word: if both are too early, the nap just lasts for its
-// maximum.
+// No fence orders writing this word before checking the ring, as against the worker, which stores
+// into the ring and then checks the word: if both miss each other, the nap lasts for its maximum.
 bool nap(const Cq& cq, std::uint32_t completions, Duration longest) {
   abi::RingIndex& producer = cq.control->ring.producer;
   const std::uint32_t seen = cq.control->ring.consumer.value.load(std::memory_order_relaxed);
@@ -20,7 +19,7 @@ bool nap(const Cq& cq, std::uint32_t completions, Duration longest) {
     futex_wait(producer.nap.asleep, 1, FutexScope::kShared, longest);
     errno = kept;
   }
-  // The word isn't cleared: another thread may nap here, and the daemon clears it in time.
+  // The word isn't cleared: another thread may nap here, and the daemon clears it later.
   return has_come();
 }
 

@@ -1,6 +1,6 @@
 #pragma once
 
-// A short sleep at an empty completion queue, so that other threads get the processor.
+// A short sleep at an empty completion queue to let other threads run.
 
 #include <cstdint>
 
@@ -9,9 +9,9 @@
 
 namespace uroce::shim {
 
-// Sleeps for `longest` at most; less if `completions` completions have come, or if one has and the
-// worker has little else to do; not at all if one is there. True: there is one now. Preserves
-// errno, and is no cancellation point.
+// Sleeps for at most `longest`; less if `completions` completions have arrived, or if one has and
+// the worker has little else to do; not at all if one is there. True: there is one now. Preserves
+// errno; no cancellation point.
 bool nap(const Cq& cq, std::uint32_t completions, Duration longest);
 
 }  // namespace uroce::shim

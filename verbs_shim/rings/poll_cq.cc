@@ -1,4 +1,4 @@
-// ibv_poll_cq: copies completions out of the ring. No system call while completions come.
+// ibv_poll_cq: copies completions out of the ring. No system call while there are completions.
 
 #include <algorithm>
 

@@ -1,4 +1,4 @@
-// ibv_post_recv and ibv_post_srq_recv: write receive requests into the ring from which the daemon
+// ibv_post_recv and ibv_post_srq_recv: write receive requests into the ring, from which the daemon
 // takes them when messages arrive.
 
 #include <cstring>

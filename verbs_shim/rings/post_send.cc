@@ -33,7 +33,7 @@ int write_request(Qp& qp, const ibv_send_wr& wr) {
                : EINVAL;
   }
   if (opcode == UROCE_WR_FLUSH) {
-    return EOPNOTSUPP;  // struct ibv_send_wr has no members for it; ibv_wr_flush has
+    return EOPNOTSUPP;  // struct ibv_send_wr has no members for it; ibv_wr_flush is supported
   }
   if (opcode == IBV_WR_LOCAL_INV) {
     return put_sges(entry, {});

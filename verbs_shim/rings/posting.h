@@ -1,7 +1,7 @@
 #pragma once
 
-// Posting and polling, as programs reach them through tables of function pointers, and what the
-// verbs need of them besides.
+// The functions for posting and polling that programs call through tables of function pointers, and
+// helpers for other verbs.
 
 #include "verbs_shim/objects/objects.h"
 
@@ -16,10 +16,10 @@ int req_notify_cq(ibv_cq* cq, int solicited_only);
 void fill_wr_operations(Qp& qp);    // qp_ex.cc
 void fill_poll_operations(Cq& cq);  // cq_ex.cc
 
-// Takes out what wasn't polled yet of this queue pair.
+// Removes unpolled completions of this queue pair.
 void drop_completions(Cq& cq, std::uint32_t qpn);
 
-// Tells the worker that this queue pair has new work, and wakes it if it sleeps. REQUIRES: the
+// Notifies the worker of new work of this queue pair, and wakes it if it sleeps. REQUIRES: the
 // ring's producer index was published.
 void ring_doorbell(Qp& qp);
 

@@ -1,7 +1,7 @@
-// The ibv_wr_* calls: a program builds requests field by field, right in the ring's entries,
+// The ibv_wr_* calls: a program builds requests field by field, directly in the ring's entries,
 // between wr_start and wr_complete. The send queue stays locked in between; the daemon sees nothing
-// until wr_complete publishes. The first mistake spoils the batch: wr_complete then returns it and
-// takes everything back.
+// until wr_complete publishes. After the first error wr_complete returns that error and discards
+// the batch.
 
 #include <cstring>
 

@@ -1,7 +1,7 @@
 #pragma once
 
-// Writing a send request's entry, the same for ibv_post_send and for ibv_wr_*: whether anything can
-// be posted, and the payload's two forms.
+// Writes a send request's entry, for ibv_post_send and ibv_wr_*: checks whether posting is
+// possible, and writes the payload in either form.
 
 #include <cstddef>
 #include <cstdint>
@@ -32,8 +32,8 @@ static_assert(static_cast<int>(abi::WrOpcode::kBindMw) == IBV_WR_BIND_MW);
 static_assert(static_cast<int>(abi::WrOpcode::kFlush) == UROCE_WR_FLUSH);
 static_assert(static_cast<int>(abi::WrOpcode::kAtomicWrite) == IBV_WR_ATOMIC_WRITE);
 
-// 0, or why nothing can be posted now: before RTS there is nowhere to send to (IBTA vol. 1,
-// 10.3.1); in SQD, SQE and ERR requests are taken and wait or are flushed.
+// 0, or the errno value why posting isn't possible: before RTS requests are refused (IBTA vol. 1,
+// 10.3.1); in SQD, SQE and ERR they are accepted and wait or are flushed.
 inline int readiness_to_send(const Qp& qp) {
   const ibv_qp_state state = qp.base.qp_base.state;
   if (qp.send.control == nullptr || state == IBV_QPS_RESET || state == IBV_QPS_INIT ||
@@ -43,7 +43,8 @@ inline int readiness_to_send(const Qp& qp) {
   return of(qp.base.qp_base.context)->client.alive() ? 0 : EIO;
 }
 
-// What most programs post is a line, and so is what rdma_xclient sends inline without asking.
+// The entries of most programs take one cache line, and so do those of rdma_xclient with inline
+// data that it didn't request.
 static_assert(abi::send_stride(1, sizeof(abi::Sge)) == abi::kCacheLine);
 static_assert(abi::kSendPayloadOffset % alignof(abi::Sge) == 0);
 
@@ -52,8 +53,8 @@ static_assert(sizeof(ibv_sge) == sizeof(abi::Sge));
 static_assert(offsetof(ibv_sge, length) == offsetof(abi::Sge, length));
 static_assert(offsetof(ibv_sge, lkey) == offsetof(abi::Sge, lkey));
 
-// In place of what was put there before. REQUIRES: as many as the entry has room for. Always 0, an
-// errno value for symmetry's sake.
+// Replaces the entry's payload. REQUIRES: the entry has room for `sges`. Always 0; returns an errno
+// value like the other functions.
 inline int put_sges(std::byte* entry, std::span<const ibv_sge> sges) {
   auto& request = *reinterpret_cast<abi::SendWr*>(entry);
   request.flags &= static_cast<std::uint8_t>(~abi::kInline);
@@ -78,7 +79,7 @@ inline int append_inline(const Qp& qp, std::byte* entry, const void* bytes, std:
   return 0;
 }
 
-// A bind takes no payload. 0, or EINVAL for what no region could allow: the daemon judges the rest.
+// A bind has no payload. 0, or EINVAL for what no region could permit: the daemon checks the rest.
 inline int put_bind(std::byte* entry, const ibv_mw& mw, std::uint32_t new_key,
                     const ibv_mw_bind_info& info) {
   constexpr unsigned kWindowAccess = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE |
@@ -102,8 +103,9 @@ inline int put_bind(std::byte* entry, const ibv_mw& mw, std::uint32_t new_key,
   return 0;
 }
 
-// Copies what the list points at into the entry, where the program may change it no more. Only data
-// that leaves can be inline: a read or atomic has nowhere to put its answer. 0 or an errno value.
+// Copies the data of the list into the entry, so that later changes by the program have no effect.
+// Only outgoing data can be inline; a read or atomic needs a buffer for its result. 0 or an errno
+// value.
 inline int put_inline(const Qp& qp, std::byte* entry, unsigned opcode,
                       std::span<const ibv_sge> sges) {
   auto& request = *reinterpret_cast<abi::SendWr*>(entry);
@@ -115,7 +117,7 @@ inline int put_inline(const Qp& qp, std::byte* entry, unsigned opcode,
   int error = 0;
   for (const ibv_sge& sge : sges) {
     if (error == 0) {
-      // NOLINTNEXTLINE(performance-no-int-to-ptr): verbs have addresses as integers
+      // NOLINTNEXTLINE(performance-no-int-to-ptr): verbs pass addresses as integers
       error = append_inline(qp, entry, reinterpret_cast<const void*>(sge.addr), sge.length);
     }
   }
