@@ -1,7 +1,7 @@
 #pragma once
 
-// Disables thread cancellation while it lives. Verbs aren't cancellation points, but libc's calls
-// inside of them are, and some are made under locks.
+// Disables thread cancellation during its lifetime. Verbs aren't cancellation points, but some libc
+// calls in them are, and some of those are made under locks.
 
 #include <pthread.h>
 

@@ -43,7 +43,7 @@ static_assert(offsetof(abi::CreateCqReply, handle) == kHandleAt &&
               offsetof(abi::CreateSrqReply, handle) == kHandleAt &&
               offsetof(abi::ImportDmReply, handle) == kHandleAt);
 
-// Most answers arrive sooner than a sleeping thread is woken.
+// Most replies arrive sooner than a sleeping thread is woken.
 constexpr std::int64_t kSpinNs = 30'000;
 // The number of polls after which the processor is yielded, which takes as long as a poll.
 constexpr int kPollsBeforeYield = 4;
@@ -75,7 +75,7 @@ int complete(abi::ReplyHeader& reply, std::size_t size, std::size_t got) {
   return reply.error == 0 && got > size ? EPROTO : 0;
 }
 
-// As receive_message, which waits.
+// Like receive_message, but polls for a while first.
 ReceivedMessage receive_soon(int socket, std::span<std::byte> bytes, Descriptors* descriptors) {
   const std::int64_t until = now_ns() + kSpinNs;
   for (int looks = 1; now_ns() < until; ++looks) {
@@ -119,7 +119,7 @@ Client::~Client() {
   descriptor_.end();
 }
 
-// A set-uid program's user must not choose its daemon.
+// The user of a set-uid program must not choose its daemon.
 std::string Client::socket_path() {
   if (::getauxval(AT_SECURE) != 0) {
     return kSocketDefault;
@@ -138,7 +138,7 @@ Status Client::connect() {
   return ok();
 }
 
-// Tells the daemon too, so that it doesn't keep objects that nobody will use.
+// Notifies the daemon too, so that it doesn't keep unused objects.
 int Client::lost() {
   const int descriptor = descriptor_.get();
   if (descriptor < 0) {
@@ -191,7 +191,7 @@ int Client::request_and_reply(const RequestRecord& request, const ReplyRecord& r
   if (reply.received == nullptr && request.passed.empty() && page_.ask(bytes)) {
     error = receive_answer(reply.header, reply.size);
   } else {
-    const int socket = descriptor();  // no effect if it isn't ours any more
+    const int socket = descriptor();  // -1, without effect, if it isn't ours any more
     error = send_record(socket, header, request.length, request.passed);
     if (error != 0) {
       return error;
@@ -273,7 +273,7 @@ void Client::abandon_after_fork() {
   alive_.store(false, std::memory_order_relaxed);  // not lost(): the parent continues
   // Another thread of the parent may have held the mutex; nobody in the child will unlock it.
   mutex_ = PTHREAD_MUTEX_INITIALIZER;
-  descriptor_.end();  // or the daemon wouldn't notice the parent's death while the child lives
+  descriptor_.end();  // else the child would hide the parent's death from the daemon
 }
 
 }  // namespace uroce::shim

@@ -5,8 +5,8 @@
 //
 // Any thread may call; calls are serialised. A connection belongs to the process that made it:
 // after a fork the child's copy is closed and its calls fail, so that a child can't act for its
-// parent. A program that closes the socket's descriptor has lost the connection, as if the daemon
-// had died.
+// parent. If a program closes the socket's descriptor, the connection is lost, as if the daemon had
+// died.
 
 #include <pthread.h>
 
@@ -35,12 +35,12 @@ class Client {
   Client(const Client&) = delete;
   Client& operator=(const Client&) = delete;
 
-  // Connects to the socket that UROCE_SOCKET names, else to the system's daemon, else to the user's
-  // own. EPERM: whoever listens there isn't to be trusted.
+  // Connects to the socket named by UROCE_SOCKET, else to the system's daemon, else to the user's
+  // own. EPERM: the listening process isn't trusted.
   Status connect();
   static std::string socket_path();
 
-  // A record that goes out, the descriptors that go with it, and the verb that messages name.
+  // A request record, the descriptors passed with it, and the verb's name for messages.
   struct RequestRecord {
     const char* call_name;
     abi::Command command;
@@ -48,7 +48,7 @@ class Client {
     std::size_t length;
     std::span<const int> passed{};
   };
-  // Where the reply goes, and the descriptors that come with it. What is behind it is zeroed.
+  // Buffers for the reply and its descriptors. Bytes beyond the reply are zeroed.
   struct ReplyRecord {
     abi::ReplyHeader& header;
     std::size_t size;
@@ -56,10 +56,10 @@ class Client {
   };
 
   // Sends a request, with `passed` descriptors, and waits for the reply. 0 or an errno value: the
-  // daemon's refusal, ENODEV once the connection is gone, or EMFILE where the process had no room
-  // for the reply's descriptors; then the daemon has back what it made. errno is as after a system
-  // call: the error, or untouched. Programs read it of verbs that return their error, too, and
-  // after others that clean up. `call` names the verb in messages.
+  // daemon's error, ENODEV once the connection is gone, or EMFILE if the process had no room for
+  // the reply's descriptors; then the new object has been destroyed again. errno is set as by a
+  // system call: to the error, or unchanged, since programs read it even after verbs that return
+  // their error, and after clean-up calls. `call` names the verb in messages.
   template <typename Request, typename Reply>
   int call(const char* call_name, abi::Command command, Request& request, Reply& reply,
            Descriptors* received = nullptr, std::span<const int> passed = {}) {
@@ -71,23 +71,23 @@ class Client {
                     {.header = reply.header, .size = sizeof(reply), .received = received});
   }
 
-  // As call(), for records whose length isn't that of their type.
+  // Like call(), for records whose length differs from their type's.
   int exchange(const RequestRecord& request, const ReplyRecord& reply);
 
   // Uses this command page where possible; the page must stay mapped as long as calls are made.
   void ask_by(abi::CommandPage& page) { page_.attach(&page); }
 
-  // Whether the daemon is there. alive() is one load; check() asks the socket.
+  // Whether the daemon is alive. alive() is one load; check() queries the socket.
   [[nodiscard]] bool alive() const { return alive_.load(std::memory_order_relaxed); }
   bool check();
-  // The number of a descriptor that came with this connection, to be used at once. -1: the program
-  // has closed one of the two, so the connection is lost.
+  // The number of a descriptor that was received on this connection, to be used at once. -1: the
+  // program has closed one of the two, so the connection is lost.
   int companion(const VerifiedDescriptor& descriptor);
   void abandon_after_fork();
-  // Whether that happened: this is the child of a fork, and the connection is the parent's.
+  // Whether this is a fork's child, and the connection the parent's.
   [[nodiscard]] bool abandoned() const { return abandoned_; }
 
-  // -1: there is none, or it isn't ours any more.
+  // -1: not connected, or it isn't ours any more.
   [[nodiscard]] int descriptor() const { return descriptor_.get(); }
 
  private:
@@ -99,10 +99,11 @@ class Client {
   void closed_by_program();
 
   VerifiedDescriptor descriptor_;
-  // Set false once, by whoever notices; guards nothing, so relaxed is enough.
+  // Set to false once, by the first thread that notices; relaxed.
   std::atomic<bool> alive_{false};
   bool abandoned_ = false;  // set before the child of a fork has a second thread
-  pthread_mutex_t mutex_ = PTHREAD_MUTEX_INITIALIZER;  // guards what follows and the conversation
+  pthread_mutex_t mutex_ = PTHREAD_MUTEX_INITIALIZER;  // guards the following, and I/O on the
+                                                       // socket
   std::uint32_t sequence_ = 0;
   CommandPage page_;
 };

@@ -34,7 +34,7 @@ class CommandPage {
     return page_->state.compare_exchange_strong(expected, State::kRequested);
   }
 
-  // Waits for the reply while `more_time()`, which is called now and then, is true. False: the
+  // Polls for the reply while `more_time()`, which is called now and then, is true. False: the
   // reply comes through the socket; call forget() once it has been received.
   template <typename MoreTime>
   [[nodiscard]] bool wait(MoreTime&& more_time) {
@@ -51,7 +51,7 @@ class CommandPage {
     }
     return state() != State::kReplyBySocket;
   }
-  // Copies the reply, as far as it fits; returns its length.
+  // Copies as much of the reply as fits; returns its length.
   std::size_t answer(std::span<std::byte> reply) const {
     const std::size_t length =
         std::min(page_->reply_length.load(std::memory_order_relaxed), abi::kPageReplyMax);

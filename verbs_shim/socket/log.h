@@ -1,8 +1,8 @@
 #pragma once
 
-// Messages of the shim on the program's stderr: one line when there is no daemon, or when a limit
-// or a right is missing (UROCE_QUIET=1 silences it), and with UROCE_DEBUG=1 the reason of every
-// refused call.
+// Messages of the shim on the program's stderr: one line if there is no daemon, a limit is reached
+// or a privilege is missing (UROCE_QUIET=1 silences it), and with UROCE_DEBUG=1 the reason for
+// every refused call.
 
 namespace uroce::shim {
 
@@ -15,9 +15,9 @@ void explain(const char* call, int error, const char* sentence);
 // explain(), then sets errno and returns the error, for verbs that report either way.
 int refuse(const char* call, int error, const char* sentence);
 
-// For the user, once a process for each error.
+// Prints a message for the user, once per process for each error.
 void complain_once(int error, const char* format, const char* first, const char* second);
-// The same, whatever was said before.
+// The same, without that limit.
 void complain_of_loss(const char* sentence);
 
 }  // namespace uroce::shim

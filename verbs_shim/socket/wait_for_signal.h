@@ -1,8 +1,8 @@
 #pragma once
 
-// What becomes of a thread that waits for events of a channel which another thread closes: Linux
-// keeps it in read(2), where only a signal ends its wait. Programs leave such threads behind (rping
-// does), and would take an error for a failure.
+// Behaviour of a thread that waits for events of a channel which another thread closes: Linux
+// leaves it blocked in read(2), where only a signal ends its wait. Programs leave such threads
+// behind (rping does), and would treat an error as a failure.
 
 #include <pthread.h>
 
