@@ -1,17 +1,17 @@
-// Unsupported functions have a symbol all the same: a program, or a library that it links, doesn't
-// start if one symbol is missing. The stubs are generated from symbols.table. Private names are
-// bound by libmlx5, libefa and others when they are loaded (perftest, UCX and libfabric link them);
-// they are for those libraries' devices, which this library never lists, so nothing calls them,
-// except the registration in their constructors.
+// Unsupported functions have a symbol, too: a program, or a library that it links, doesn't start if
+// one symbol is missing. The stubs are generated from symbols.table. Private symbols are needed to
+// load libmlx5, libefa and others (perftest, UCX and libfabric link them); they serve those
+// libraries' devices, which this library never lists, so they aren't called, except for the
+// registration in their constructors.
 //
-// This file is part of the shared object alone: a version needs the linker's version script.
+// This file is part of the shared object only: symbol versions need the linker's version script.
 
 #include <cerrno>
 
 #include "verbs_shim/objects/newer_verbs.h"
 #include "verbs_shim/socket/log.h"
 
-// Nobody calls these, or only with structures unknown to us: the arguments aren't read.
+// These aren't called, or only with structures unknown to us: the arguments aren't read.
 #define STUB(type, alias, body)                                       \
   extern "C" __attribute__((visibility("default"))) type alias(void); \
   extern "C" type alias(void) { body }
