@@ -1,6 +1,6 @@
 #pragma once
 
-// Address vectors, as verbs and the daemon have them.
+// Converts address vectors between verbs and the daemon's records.
 
 #include "abi/command_records.h"
 #include "verbs_shim/objects/verbs.h"

@@ -47,8 +47,8 @@ constexpr std::uint32_t kTrafficClassShift = 20;
 constexpr std::uint8_t kHopLimit = 255;
 constexpr std::uint8_t kIpv4Version = 4;
 
-// In front of a datagram are 40 bytes: an IPv6 header, or an IPv4 header in the last 20 of them
-// (annex A17.4.5.2). This reads either.
+// A received datagram is preceded by 40 bytes: an IPv6 header, or an IPv4 header in the last 20 of
+// them (annex A17.4.5.2). This reads either.
 struct Route {
   ibv_gid source, destination;
   std::uint32_t flow_label;
@@ -134,7 +134,7 @@ int ibv_destroy_ah(ibv_ah* base) {
 
 int ibv_init_ah_from_wc(ibv_context* context, uint8_t port, ibv_wc* wc, ibv_grh* grh,
                         ibv_ah_attr* attr) {
-  // The service level stays 0: a completion has the kind of header in its place (abi/completion.h),
+  // The service level stays 0: in its place a completion has the kind of header (abi/completion.h),
   // which would be sent as a priority.
   *attr = {};
   attr->port_num = port;

@@ -1,6 +1,6 @@
-// Buffers that the device allocates, and regions by a list of attributes (rdma-core 59 to 65). A
-// card of a confidential machine can only access memory that was allocated for it; for us any page
-// will do, so a buffer is the program's own memory.
+// Buffers that the device allocates, and regions by a list of attributes (rdma-core 59 to 65). With
+// confidential computing a card can only access memory allocated for it; the daemon can access any
+// page, so a buffer is ordinary program memory.
 
 #include <sys/mman.h>
 #include <unistd.h>
@@ -14,9 +14,9 @@
 namespace uroce::shim {
 
 struct Buffer {
-  ibv_pd* pd;  // the one that may register it
+  ibv_pd* pd;  // the domain that may register it
   std::byte* memory;
-  std::size_t size;    // as the program asked for it
+  std::size_t size;    // as requested by the program
   std::size_t mapped;  // whole pages
 };
 
@@ -87,7 +87,7 @@ void free_buf(Buffer* buffer) {
   }
 }
 
-// As a card reports memory that isn't a dmabuf's.
+// Fails as for memory that isn't a dmabuf.
 int export_buf_dmabuf_fd(Buffer* buffer) {
   (void)buffer;
   refuse("ibv_export_buf_dmabuf_fd", ENODATA, "the buffer is the program's own memory, no dmabuf");

@@ -36,8 +36,8 @@ int read_event(ibv_comp_channel& channel, abi::CompletionEvent& event) {
   return -1;
 }
 
-// The events have ended. Threads that wait on the channel get a last event for each armed queue,
-// and nothing more after that.
+// The daemon has died. Threads that wait on the channel get a last event for each armed queue, and
+// no more after that.
 int wake_after_death(ibv_comp_channel& channel, ibv_cq** cq, void** cq_context) {
   Client& client = of(channel.context)->client;
   (void)client.check();
@@ -125,7 +125,7 @@ int ibv_destroy_comp_channel(ibv_comp_channel* base) {
   const int error = destroy_handle("ibv_destroy_comp_channel", base->context,
                                    Command::kDestroyChannel, channel->handle);
   if (error != 0) {
-    channel->events->give_up_closing();  // closing the child's own is never refused
+    channel->events->give_up_closing();  // not in a fork's child, where closing always succeeds
     return error;
   }
   remove(*channel);
@@ -154,7 +154,7 @@ int ibv_get_cq_event(ibv_comp_channel* channel, ibv_cq** cq, void** cq_context) 
       *cq_context = object.base.cq_context;
     });
     if (there) {
-      return 0;  // else: an event of a queue that was destroyed meanwhile
+      return 0;  // otherwise the event's queue was destroyed meanwhile
     }
   }
 }

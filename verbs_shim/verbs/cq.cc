@@ -14,11 +14,11 @@ constexpr std::uint64_t kFieldsKnown = std::uint64_t{IBV_WC_STANDARD_FLAGS} |
                                        IBV_WC_EX_WITH_COMPLETION_TIMESTAMP |
                                        IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK;
 constexpr std::uint32_t kMaskKnown = IBV_CQ_INIT_ATTR_MASK_FLAGS | IBV_CQ_INIT_ATTR_MASK_PD;
-// A queue for one thread is locked all the same: an uncontended lock costs little.
+// A queue for a single thread is locked as well: an uncontended lock costs little.
 constexpr std::uint32_t kFlagsKnown =
     IBV_CREATE_CQ_ATTR_SINGLE_THREADED | IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN;
 
-// Asks the daemon for the queue and maps it. 0 or an errno value.
+// Creates the queue in the daemon and maps it. 0 or an errno value.
 int attach(Cq& cq, const ibv_cq_init_attr_ex& attr) {
   Context& context = *of(cq.base.context);
   abi::CreateCqRequest request{};
@@ -116,8 +116,9 @@ int req_notify_cq(ibv_cq* base, int solicited_only) {
   }
   auto& arm = cq.control->arm;
   // Both pair with the daemon's read of `arm` behind a full fence after it published a completion;
-  // the program polls once more after this call. A request for the next completion stands until it
-  // is satisfied: one for solicited completions only doesn't weaken it (IBTA vol. 1, 11.4.2.2).
+  // the program polls once more after this call. A request for the next completion remains until it
+  // is satisfied: a later one for solicited completions only doesn't replace it (IBTA vol. 1,
+  // 11.4.2.2).
   if (solicited_only == 0) {
     arm.store(static_cast<std::uint32_t>(abi::Arm::kNext), std::memory_order_seq_cst);
   } else {

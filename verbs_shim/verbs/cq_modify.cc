@@ -23,7 +23,7 @@ int modify_cq(ibv_cq* cq, ibv_modify_cq_attr* attr) {
 
 namespace {
 
-// Has the daemon make the new ring, and maps it. 0 or an errno value.
+// Lets the daemon create the new ring, and maps it. 0 or an errno value.
 int prepare(const Cq& cq, std::uint32_t entry_count, Mapping& memory, abi::ResizeCqReply& reply) {
   abi::ResizeCqRequest request{};
   request.handle = cq.base.handle;
@@ -61,7 +61,7 @@ int commit(Cq& cq, Mapping& memory, std::uint32_t entry_count) {
 // two threads that resize one queue mustn't commit each other's ring.
 int resize(Cq& cq, std::uint32_t entry_count) {
   const CancellationDisabled whole;  // the ring's descriptor is closed under the lock
-  Mapping memory;                    // outlives the lock: afterwards it is the old ring's
+  Mapping memory;                    // outlives the lock: holds the old ring afterwards
   abi::ResizeCqReply reply{};
   cq.lock.lock();
   int error = prepare(cq, entry_count, memory, reply);

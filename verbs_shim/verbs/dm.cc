@@ -1,5 +1,5 @@
-// Device memory: memory of the daemon, which this process maps for the copying calls. And the null
-// region, which has no memory at all.
+// Device memory: memory of the daemon, which this process maps for ibv_memcpy_to_dm and the like.
+// Also the null region, which has no memory.
 
 #include <cstring>
 #include <limits>
@@ -56,8 +56,8 @@ int memcpy_from_dm(void* destination, ibv_dm* base, uint64_t offset, size_t leng
   return 0;
 }
 
-// A fork leaves the session to the parent. But this needs no other object of it, so the child gets
-// a separate session for as long as it has the memory. nullptr with errno.
+// After a fork the session belongs to the parent. Device memory needs no other object of it, so the
+// child gets a separate session for as long as it has the memory. nullptr with errno.
 Client* session_of(Dm& dm, ibv_context* context) {
   Client& client = uroce::shim::of(context)->client;
   if (!client.abandoned()) {
@@ -75,7 +75,8 @@ Client* session_of(Dm& dm, ibv_context* context) {
   return error == 0 ? &dm.session : nullptr;
 }
 
-// Maps the memory passed by the daemon. 0 or an errno value; then the daemon has it back.
+// Maps the memory passed by the daemon. 0, or an errno value; then the memory has been freed in the
+// daemon.
 int take_over(Dm& dm, ibv_context* context, std::uint32_t handle, std::uint64_t length,
               const Descriptors& received) {
   const int error = dm.memory.map(received.peek(0), length, PROT_READ | PROT_WRITE);

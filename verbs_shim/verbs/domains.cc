@@ -1,6 +1,6 @@
 // Thread domains and parent domains. A parent domain is a protection domain under another pointer,
 // with hints: which thread uses its objects, and how to allocate memory for them. The allocators
-// are never called, because queues are in the daemon's memory; the manual leaves that to the
+// are never called, because queues are in the daemon's memory; the manual page leaves that to the
 // device.
 
 #include "verbs_shim/objects/newer_verbs.h"

@@ -1,5 +1,5 @@
-// Using objects of another context (often of another process): its protection domains and memory
-// regions. How to get a session that may do so is in device/import_device.cc.
+// Imports protection domains and memory regions of another context, often of another process. The
+// session for that comes from device/import_device.cc.
 
 #include "abi/import_records.h"
 #include "verbs_shim/objects/handle.h"
@@ -34,7 +34,7 @@ void ibv_unimport_pd(ibv_pd* pd) {
   delete of(pd);
 }
 
-// The address stays unknown: it is one of the exporter's.
+// The address isn't known: it is in the exporter's address space.
 ibv_mr* ibv_import_mr(ibv_pd* pd, uint32_t handle) {
   auto mr = make<Mr>();
   if (mr == nullptr) {

@@ -1,4 +1,4 @@
-// Converts the kernel's records to those of verbs. librdmacm uses these on answers of the
+// Converts the kernel's structures to those of verbs. librdmacm uses these on replies of the
 // connection manager.
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// Memory regions: the memory that the program lets others access, and their keys.
+// Memory regions and their keys.
 
 #include <cerrno>
 #include <string>
@@ -22,8 +22,8 @@ constexpr unsigned kMandatory =
     IBV_ACCESS_REMOTE_ATOMIC | IBV_ACCESS_MW_BIND | IBV_ACCESS_ZERO_BASED | IBV_ACCESS_HUGETLB |
     IBV_ACCESS_ON_DEMAND | UROCE_ACCESS_FLUSH_GLOBAL | UROCE_ACCESS_FLUSH_PERSISTENT;
 
-// 0, or the error if these rights aren't available. Optional ones never cause an error
-// (ibv_reg_mr's manual).
+// 0, or the error if these access flags aren't supported. Optional ones never cause an error
+// (ibv_reg_mr(3)).
 int check_access(unsigned access) {
   const unsigned wanted = access & ~static_cast<unsigned>(IBV_ACCESS_OPTIONAL_RANGE);
   if ((wanted & ~kMandatory) != 0) {
@@ -46,8 +46,7 @@ std::uint64_t address_of(const Mr& mr) {
 
 bool on_demand(const Mr& mr) { return (mr.access & IBV_ACCESS_ON_DEMAND) != 0; }
 
-// Releases what describe() acquired; the child of a fork has acquired nothing for its parent's
-// regions.
+// Releases what describe() acquired; a fork's child holds nothing for its parent's regions.
 void release(const Mr& mr) {
   if (!of(mr.base.context)->client.abandoned()) {
     release_memory(mr.held);
@@ -119,8 +118,8 @@ int register_range(Mr& mr, std::uint32_t replaces) {
   return 0;
 }
 
-// A region of memory at mr.base.addr, or in mr.mapping. nullptr with errno, which is otherwise
-// unchanged, whatever was tried to share the memory.
+// A region of memory at mr.base.addr, or in mr.mapping. nullptr with errno; on success errno is
+// unchanged.
 ibv_mr* registered(InTheMaking<Mr> mr, ibv_pd* pd, std::size_t length, std::uint64_t iova,
                    unsigned access) {
   const int errno_before = errno;
@@ -207,7 +206,7 @@ int ibv_dereg_mr(ibv_mr* base) {
 }
 
 // The daemon replaces the old region by the new one under the same keys, or refuses and keeps the
-// old one. (Programs mustn't rely on that: a card may have destroyed it then.)
+// old one. (Programs mustn't rely on the latter: a card may have destroyed it.)
 int ibv_rereg_mr(ibv_mr* base, int flags, ibv_pd* pd, void* address, size_t length, int access) {
   Mr* mr = of(base);
   const bool translation = (flags & IBV_REREG_MR_CHANGE_TRANSLATION) != 0;

@@ -74,7 +74,7 @@ bool is_implicit(const void* address, std::size_t length) {
   return address == nullptr && length == SIZE_MAX;
 }
 
-// Errors as ibv_advise_mr's manual page has them.
+// Errors as in ibv_advise_mr(3).
 int advise_mr(ibv_pd* pd, ibv_advise_mr_advice advice, uint32_t flags, ibv_sge* sg_list,
               uint32_t num_sge) {
   if (advice != IBV_ADVISE_MR_ADVICE_PREFETCH && advice != IBV_ADVISE_MR_ADVICE_PREFETCH_WRITE &&

@@ -1,6 +1,6 @@
 #pragma once
 
-// On-demand paging as verbs show it; verbs_shim/memory does the work.
+// The verbs of on-demand paging, implemented by verbs_shim/memory.
 
 #include "verbs_shim/objects/objects.h"
 

@@ -29,7 +29,7 @@ int dealloc_td(ibv_td* td);
 ibv_pd* alloc_parent_domain(ibv_context* context, ibv_parent_domain_init_attr* attr);
 int dealloc_parent_domain(Pd& pd);
 
-// For create_qp_ex: the queue pair at which XRC requests arrive. nullptr with errno.
+// For create_qp_ex: an XRC receive queue pair. nullptr with errno.
 Qp* create_xrc_target(ibv_context* context, const ibv_qp_init_attr_ex& attr);
 
 }  // namespace uroce::shim

@@ -51,7 +51,7 @@ int map_rings(Qp& qp, const abi::CreateQpReply& reply) {
   return error == 0 && !sound ? EPROTO : error;
 }
 
-// Asks the daemon for the queue pair and maps its rings. 0 or an errno value.
+// Creates the queue pair in the daemon and maps its rings. 0 or an errno value.
 int attach(Qp& qp, const ibv_qp_init_attr_ex& attr) {
   ibv_qp& base = plain(qp);
   Context& context = *of(base.context);
@@ -60,7 +60,7 @@ int attach(Qp& qp, const ibv_qp_init_attr_ex& attr) {
   request.type = attr.qp_type;
   request.pd = attr.pd->handle;
   request.send_cq = attr.send_cq->handle;
-  // One that only sends names the same queue twice.
+  // A send-only queue pair names the same queue twice.
   request.recv_cq = attr.recv_cq != nullptr ? attr.recv_cq->handle : request.send_cq;
   request.srq = attr.srq != nullptr ? attr.srq->handle + 1 : 0;
   request.max_send_wr = attr.cap.max_send_wr;
@@ -83,7 +83,7 @@ int attach(Qp& qp, const ibv_qp_init_attr_ex& attr) {
   return 0;
 }
 
-// Checks the structure before the daemon is asked. 0 or an errno value.
+// Checks the structure before the daemon is called. 0 or an errno value.
 int check(const ibv_qp_init_attr_ex& attr) {
   const bool only_sends = attr.qp_type == IBV_QPT_XRC_SEND;
   if (attr.qp_type != IBV_QPT_RC && attr.qp_type != IBV_QPT_UC && attr.qp_type != IBV_QPT_UD &&

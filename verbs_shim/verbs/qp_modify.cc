@@ -1,4 +1,4 @@
-// Moving a queue pair through its states, and reading its attributes back.
+// ibv_modify_qp and ibv_query_qp, and related calls.
 
 #include <cstring>
 
@@ -107,7 +107,7 @@ int ibv_modify_qp(ibv_qp* qp, ibv_qp_attr* attr, int mask) {
     qp->state = attr->qp_state;
     if (attr->qp_state == IBV_QPS_RESET) {
       // Earlier work of the queue pair is discarded (IBTA vol. 1, 10.3.1): none of its completions
-      // may appear in its next life, which has the same number.
+      // may appear when it is used again under the same number.
       for (ibv_cq* cq : {qp->send_cq, qp->recv_cq}) {
         if (cq != nullptr) {
           drop_completions(*of(cq), qp->qp_num);
@@ -157,8 +157,8 @@ int ibv_set_ece(ibv_qp* qp, ibv_ece* ece) {
   return refuse("ibv_set_ece", EOPNOTSUPP, "vendor-specific options aren't supported");
 }
 
-// An empty answer wouldn't do: programs pass it to rdma_set_local_ece(), which refuses options
-// without a vendor; EOPNOTSUPP is known to them from other drivers.
+// An empty result doesn't work: programs pass it to rdma_set_local_ece(), which refuses options
+// without a vendor; they handle EOPNOTSUPP, which other drivers return.
 int ibv_query_ece(ibv_qp* qp, ibv_ece* ece) {
   (void)qp;
   *ece = {};
@@ -166,7 +166,7 @@ int ibv_query_ece(ibv_qp* qp, ibv_ece* ece) {
 }
 
 int ibv_attach_mcast(ibv_qp* qp, const ibv_gid* gid, uint16_t lid) {
-  (void)lid;  // of InfiniBand
+  (void)lid;  // InfiniBand only
   return change_membership("ibv_attach_mcast", Command::kAttachMulticast, *qp, *gid);
 }
 

@@ -8,7 +8,7 @@ namespace {
 struct Rate {
   ibv_rate rate;
   int multiple;  // of 2.5 Gb/s, rounded as the specification's tables do; -1: none
-  int mbps;      // of data and encoding, as on the wire
+  int mbps;      // data and encoding, as on the wire
 };
 
 // In order of speed, for searching by speed.

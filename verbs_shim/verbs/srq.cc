@@ -78,7 +78,7 @@ int attach(Srq& srq, const ibv_srq_init_attr_ex& attr) {
   return 0;
 }
 
-// Has the daemon make the new ring, and maps it. 0 or an errno value.
+// Lets the daemon create the new ring, and maps it. 0 or an errno value.
 int prepare_resize(const Srq& srq, std::uint32_t max_wr, Mapping& memory,
                    abi::ResizeSrqReply& reply) {
   abi::ResizeSrqRequest request{};
@@ -118,7 +118,7 @@ int commit_resize(Srq& srq, Mapping& memory, std::uint32_t max_wr) {
 // threads that resize one queue mustn't commit each other's ring.
 int resize(Srq& srq, std::uint32_t max_wr) {
   const CancellationDisabled whole;  // the ring's descriptor is closed under the lock
-  Mapping memory;                    // outlives the lock: afterwards it is the old ring's
+  Mapping memory;                    // outlives the lock: holds the old ring afterwards
   abi::ResizeSrqReply reply{};
   srq.ring.lock.lock();
   int error = prepare_resize(srq, max_wr, memory, reply);

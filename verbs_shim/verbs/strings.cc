@@ -37,7 +37,7 @@ constexpr const char* kEvents[] = {"CQ error",
                                    "GID table change",
                                    "WQ fatal"};
 
-// Numbers without a name are in no program's header.
+// Numbers without a name aren't in any public header.
 constexpr const char* kWrOpcodes[] = {"rdma-write",
                                       "rdma-write-with-imm",
                                       "send",
@@ -60,7 +60,7 @@ static_assert(uroce::abi::kStatusTexts.size() == IBV_WC_TM_RNDV_INCOMPLETE + 1);
 
 template <typename Names>
 const char* name(const Names& names, int value, const char* unknown) {
-  const auto index = static_cast<std::size_t>(value);  // beyond the end, if it is negative
+  const auto index = static_cast<std::size_t>(value);  // beyond the end if negative
   return index < std::size(names) ? names[index] : unknown;
 }
 

@@ -1,4 +1,4 @@
-// XRC domains, and the receiving queue pairs that several programs share.
+// XRC domains, and XRC receive queue pairs, which several programs can share.
 
 #include <fcntl.h>
 
@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::uint32_t kXrcdKnown = IBV_XRCD_INIT_ATTR_FD | IBV_XRCD_INIT_ATTR_OFLAGS;
 
-// A receiving queue pair as this program holds it: it has neither queues nor a domain of its own.
+// This program's handle of an XRC receive queue pair, which has no queues or protection domain.
 InTheMaking<Qp> make_target(ibv_context* context, void* qp_context) {
   auto qp = make<Qp>();
   if (qp == nullptr) {
@@ -34,7 +34,7 @@ InTheMaking<Qp> make_target(ibv_context* context, void* qp_context) {
   return qp;
 }
 
-// Completes the object from the daemon's answer, or frees it. `error`: 0 or an errno value.
+// Completes the object from the daemon's reply, or frees it. `error`: 0 or an errno value.
 Qp* finish(InTheMaking<Qp> qp, int error, const abi::CreateQpReply& reply) {
   ibv_qp& base = plain(*qp);
   if (error != 0) {
