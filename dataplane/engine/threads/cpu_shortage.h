@@ -16,22 +16,22 @@ class CpuShortage {
   // The resource usage of the worker's thread since it began.
   struct Usage {
     Duration ran = 0;
-    std::uint64_t displaced = 0;  // times that another took its place while it was ready to run
+    std::uint64_t displaced = 0;  // involuntary context switches
   };
 
   // The evaluation period; counts only time awake.
   static constexpr Duration kPeriod = 4 * kNanosecondsPerMillisecond;
   // A shortage: it didn't run for one kPart-th of a period. (With a quarter, two udp ports at full
-  // load on two processors, beside the posting program, were right at the limit.)
+  // load on two processors, plus the posting program, were right at the limit.)
   static constexpr Duration kPart = 8;
   // A shared processor: it didn't run for one kPartShared-th of two periods in a row. Interrupts
   // and kernel threads take less.
   static constexpr Duration kPartShared = 16;
-  // How long a shortage is assumed to last. Otherwise the measure that ends it would bring it back
-  // at once.
+  // How long a shortage is assumed to last; otherwise it would return as soon as the
+  // countermeasures end.
   static constexpr Duration kHold = 100 * kNanosecondsPerMillisecond;
-  // The same for a shared processor. A thread that sleeps as soon as it is idle is seldom kept from
-  // running, so meanwhile there is no evidence whether the processor is still shared.
+  // The same for a shared processor. A thread that sleeps as soon as it is idle is seldom
+  // displaced, so meanwhile it can't be observed whether the processor is still shared.
   static constexpr Duration kHoldShared = 1 * kNanosecondsPerSecond;
 
   // The worker goes to sleep. How long it slept is known when the next turn begins.
@@ -81,15 +81,15 @@ class CpuShortage {
   }
 
   Time turn_began_ = 0;
-  Time begun_ = 0;      // of this period; 0: there was none yet
+  Time begun_ = 0;      // start of this period; 0: none yet
   Duration slept_ = 0;  // in this period
   Duration busy_ = 0;   // in this period
-  Usage usage_;         // before this period
+  Usage usage_;         // at the start of this period
   bool asleep_ = false;
   Time asleep_since_ = 0;
-  Time until_ = 0;         // of the last shortage
-  bool shared_ = false;    // in the period before
-  Time shared_until_ = 0;  // as far as is known
+  Time until_ = 0;         // end of the last shortage
+  bool shared_ = false;    // in the previous period
+  Time shared_until_ = 0;  // assumed end of sharing
 };
 
 }  // namespace uroce

@@ -1,14 +1,14 @@
 #pragma once
 
-// What a worker does when there is nothing to do.
+// How a worker behaves when it is idle.
 
 #include <cstdint>
 
 namespace uroce {
 
 enum class IdlePolicy : std::uint8_t {
-  kPoll,      // never sleeps, but yields the processor to whoever else wants it
-  kAdaptive,  // spins a little, then sleeps until a doorbell, a deadline or a frame
+  kPoll,      // never sleeps, but yields the processor to other threads
+  kAdaptive,  // spins briefly, then sleeps until a doorbell, a deadline or a frame
 };
 
 }  // namespace uroce

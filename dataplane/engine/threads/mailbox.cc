@@ -57,11 +57,11 @@ Mailbox::CallStatus Mailbox::call(const std::function<void(Worker&)>& task, Dura
     }
     std::uint32_t expected = Task::kWaiting;
     if (owned->state.compare_exchange_strong(expected, Task::kWithdrawn)) {
-      static_cast<void>(owned.release());  // the worker's, which deletes it if it ever gets to it
+      static_cast<void>(owned.release());  // the worker deletes it if it continues
       return CallStatus::kWithdrawn;
     }
     if (expected == Task::kTaken && limit < kStuckMax) {
-      limit = kStuckMax;  // it can't be taken back any more, so it has as long as any other
+      limit = kStuckMax;  // it can't be withdrawn any more, so the full limit applies
     } else if (expected == Task::kTaken) {
       static_cast<void>(owned.release());  // never freed: the worker may still be running it
       return CallStatus::kUnknown;
@@ -75,7 +75,7 @@ bool Mailbox::take(Task& task) {
   return task.state.compare_exchange_strong(expected, Task::kTaken);
 }
 
-// The caller may return, and its Task vanish, between the two: waking uses the address only.
+// The caller may return, and its Task be freed, between the two: waking uses the address only.
 void Mailbox::finish(Task& task) {
   std::atomic<std::uint32_t>& state = task.state;
   state.store(Task::kDone, std::memory_order_release);
@@ -96,7 +96,7 @@ bool Mailbox::send_frame(std::uint16_t port, std::span<const std::byte> bytes) {
   if (frames_.enqueue(&pointer, 1) == 0) {
     return false;
   }
-  static_cast<void>(frame.release());  // The ring's now.
+  static_cast<void>(frame.release());  // owned by the ring now
   wakeup_.wake();
   return true;
 }
@@ -105,7 +105,7 @@ bool Mailbox::send_frames(Worker& worker) {
   OutFrame* pointer = nullptr;
   bool any = false;
   while (frames_.dequeue(&pointer, 1) == 1) {
-    // A port that accepts nothing loses it: an ARP request is repeated.
+    // If the port accepts nothing the frame is lost: an ARP request is repeated.
     const std::unique_ptr<OutFrame> frame(pointer);
     worker.send_frame(frame->port, frame->bytes);
     any = true;

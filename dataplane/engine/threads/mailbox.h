@@ -1,7 +1,7 @@
 #pragma once
 
-// Work that other threads give to a worker: tasks that it runs between two turns, and frames that
-// it sends. Any thread puts, the worker takes.
+// Work for a worker from other threads: tasks that it runs between two turns, and frames that it
+// sends. Any thread puts, the worker takes.
 
 #include <atomic>
 #include <cstddef>
@@ -21,11 +21,12 @@ namespace uroce {
 
 class Mailbox {
  public:
-  static constexpr std::uint32_t kTasksMax = 64;  // callers beyond wait their turn
+  static constexpr std::uint32_t kTasksMax = 64;  // further callers wait
   static constexpr std::uint32_t kFramesMax = 256;
 
-  // A worker that has been stuck for this long (base/time/liveness.h) is given up: it won't take
-  // the task any more. Time in which it is runnable without a processor doesn't count.
+  // A worker that has been stuck for this long (base/time/liveness.h) is given up: it isn't
+  // expected to take the task any more. Time in which it is runnable without a processor doesn't
+  // count.
   static constexpr Duration kStuckMax = 10 * kNanosecondsPerSecond;
   // A worker in uninterruptible sleep (state D) is given up later, since it continues by itself: a
   // page fault takes as long as the program keeps punching a hole there (docs/threats.md), and a
@@ -34,24 +35,25 @@ class Mailbox {
   // For optional tasks that the worker hasn't begun yet.
   static constexpr Duration kStuckMaxLooking = 1 * kNanosecondsPerSecond;
 
-  // Both are the worker's, and outlive this.
+  // Both belong to the worker and outlive this.
   Mailbox(Wakeup& wakeup, const Heartbeat& heartbeat) : wakeup_(wakeup), heartbeat_(heartbeat) {}
   ~Mailbox();
 
   enum class CallStatus : std::uint8_t {
     kDone,
     kWithdrawn,  // not taken: it will never run
-    kUnknown     // taken, and may still run: nothing that it uses may go away
+    kUnknown     // taken, and may still run: everything it uses must be kept
   };
   // Whether a worker that has been stuck for `still`, and is in this state, is given up.
   static bool gives_up(Duration still, Duration limit, const std::optional<ThreadState>& state);
-  // Returns when the worker has run the task, or has been stuck for `limit` (kStuckInKernelMax); a
-  // task that it has taken is waited for as long as any, whatever the limit.
+  // Returns when the worker has run the task, or has been stuck for `limit` (kStuckInKernelMax);
+  // for a task that it has taken, kStuckMax applies, whatever the limit.
   CallStatus call(const std::function<void(Worker&)>& task, Duration limit = kStuckMax);
-  // The worker sends the frame, which is copied, at some time; false if too many wait.
+  // Copies the frame for the worker to send later; false if too many are queued.
   bool send_frame(std::uint16_t port, std::span<const std::byte> bytes);
 
-  // The worker: runs the waiting tasks, each followed by after_task() before its caller goes on.
+  // Called by the worker: runs the queued tasks, each followed by after_task() before its caller
+  // continues.
   template <typename AfterTask>
   bool run_tasks(Worker& worker, AfterTask&& after_task) {
     Task* task = nullptr;
@@ -72,14 +74,14 @@ class Mailbox {
   [[nodiscard]] bool empty() const { return tasks_.empty() && frames_.empty(); }
 
  private:
-  // Deleted by the caller once it is done, by the worker if it was withdrawn, whose `run` is the
-  // caller's and gone then.
+  // Deleted by the caller once it is done; by the worker if it was withdrawn, when `run`, which the
+  // caller owns, may be gone.
   struct Task {
     enum State : std::uint32_t { kWaiting, kTaken, kDone, kWithdrawn };
     const std::function<void(Worker&)>* run;
-    // kTaken and kWithdrawn by exchange with kWaiting, so that it is one of them. kDone with
-    // release by the worker, waited for with acquire by the caller, who then sees what the task
-    // did.
+    // kTaken and kWithdrawn are set by exchange with kWaiting, so only one of them succeeds. The
+    // worker stores kDone with release, the caller loads it with acquire and then sees the task's
+    // effects.
     std::atomic<std::uint32_t> state{kWaiting};
   };
   struct OutFrame {

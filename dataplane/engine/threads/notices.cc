@@ -9,13 +9,13 @@
 namespace uroce {
 namespace {
 
-// A flooding sender may choose its group, and takes one quarter with each.
+// A flooding sender can choose its group, but gets at most a quarter with each.
 std::uint8_t group_of(std::span<const std::byte> sender) {
   const std::string_view bytes(reinterpret_cast<const char*>(sender.data()), sender.size());
   return static_cast<std::uint8_t>(std::hash<std::string_view>{}(bytes) % Notices::kSenderGroups);
 }
 
-// What an event is in its ring.
+// An event as stored in its ring.
 void* packed(AsyncEvent event, std::uint32_t object) {
   static_assert(sizeof(void*) == sizeof(std::uint64_t));
   const std::uint64_t bits = std::uint64_t{object} << 8U | static_cast<std::uint8_t>(event);
@@ -43,7 +43,7 @@ std::uint32_t Notices::limit(Notice::Kind kind) {
     case Notice::Kind::kAsyncEvent:
       break;
   }
-  return 0;  // not in that ring
+  return 0;  // kAsyncEvent isn't in that ring
 }
 
 // Reserves a place for a notice of this kind, before anything is allocated for it.
@@ -120,13 +120,13 @@ void Notices::signal() {
 
 bool Notices::next(Notice* notice) {
   if (!dequeue(notice)) {
-    // Empty: clear the descriptor's readiness, then look again for what came meanwhile.
+    // Empty: clear the descriptor's readiness, then check again for notices that arrived meanwhile.
     event_.quieten();
     signalled_.exchange(false, std::memory_order_acq_rel);
     if (!dequeue(notice)) {
       return false;
     }
-    signal();  // there may be more, and the caller need not ask again at once
+    signal();  // there may be more, and the caller needn't call again at once
   }
   return true;
 }

@@ -20,7 +20,7 @@ namespace uroce {
 struct Notice {
   enum class Kind : std::uint8_t { kFrame, kMad, kFailure, kAsyncEvent } kind = Kind::kFrame;
   std::uint16_t port = 0;                   // kFrame, kMad
-  std::uint8_t senders = 0;                 // kFrame, kMad: the group of senders it is from
+  std::uint8_t senders = 0;                 // kFrame, kMad: the sender's group
   std::vector<std::byte> bytes{};           // kFrame, kMad: the whole Ethernet frame
   AsyncEvent event = AsyncEvent::kQpFatal;  // kAsyncEvent
   std::uint32_t object = 0;                 // kAsyncEvent: handle of the QP, CQ or SRQ
@@ -29,8 +29,8 @@ struct Notice {
 
 class Notices final : public EventSink, public FrameSink {
  public:
-  // Each kind of notice has its own quota: a flood of ARP must neither hide that a queue pair
-  // failed nor prevent connections from being made, nor must a program that fails in a loop.
+  // Each kind of notice has its own quota: neither a flood of ARP nor a program that fails in a
+  // loop may suppress failure reports or prevent connections.
   static constexpr std::uint32_t kFramesMax = 256;
   static constexpr std::uint32_t kMadsMax = 2'048;
   static constexpr std::uint32_t kFailuresMax = 256;
@@ -71,21 +71,21 @@ class Notices final : public EventSink, public FrameSink {
   bool dequeue_event(Notice* notice);
   bool dequeue_other(Notice* notice);
 
-  // Two rings: an event is only two numbers, which lie in the ring itself.
+  // Two rings: an event is only two numbers, which are stored in the ring itself.
   PointerRing events_{kEventsMax, Producers::kSeveral};
-  bool event_next_ = true;  // control's: the rings take turns
+  bool event_next_ = true;  // used by control: the rings take turns
   Ring<Notice> ring_{kNoticesMax, Producers::kSeveral};
   EventFd event_;
   // Whether the descriptor is readable or about to be: set by the producer after enqueueing;
   // cleared by control, which then checks the ring again. Both use an exchange, so one of the two
   // sees the other.
   std::atomic<bool> signalled_{false};
-  // How many of each kind are in the ring or about to be. Control decrements (release) after it has
-  // taken a notice out; a producer that gets a place (acquire) finds room.
+  // The number of each kind in the ring or about to be. Control decrements (release) after it has
+  // taken a notice out; a producer that reserves a place (acquire) finds room.
   std::array<std::atomic<std::uint32_t>, kKinds> waiting_{};
   // The same of each group of senders, of kFrame and kMad.
   std::array<std::array<std::atomic<std::uint32_t>, kSenderGroups>, 2> waiting_of_group_{};
-  std::atomic<std::uint64_t> dropped_{0};  // relaxed: a counter orders nothing
+  std::atomic<std::uint64_t> dropped_{0};  // a counter, relaxed
 };
 
 }  // namespace uroce

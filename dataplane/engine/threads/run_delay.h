@@ -1,10 +1,10 @@
 #pragma once
 
 // How long a worker was runnable but not running (Linux's run_delay), as far as it can tell from
-// the gaps between its turns. Between two turns it either goes on at once or sleeps until a time of
-// its own choice; any further delay means that other threads had the processor, or that the process
-// was stopped. Queue pairs don't count that time against their peers, whose answers lie unread in
-// the port meanwhile.
+// the gaps between its turns. Between two turns it either continues at once or sleeps until a time
+// of its own choice; any further delay means that other threads had the processor, or that the
+// process was stopped. Queue pairs don't count that time against their peers, whose replies may be
+// waiting in the port.
 
 #include <algorithm>
 

@@ -24,23 +24,23 @@ constexpr std::uint32_t kTurnsBeforeYield = 4;
 // a doorbell that is rung meanwhile waits: with 4 here, a lone message of latency_bench takes 3.0
 // us rather than 1.2.
 constexpr std::uint32_t kTurnsBeforeYieldAlone = 64;
-// An adaptive worker sleeps when it had nothing to do for this long: about what sleeping and being
-// woken costs. Longer spinning takes the processor from those who have work: the mean round trip of
+// An adaptive worker sleeps after being idle for this long: about the cost of sleeping and being
+// woken. Longer spinning takes the processor from threads that have work: the mean round trip of
 // the same measurement grows from 40 us at 30 us to 400 us at 1 ms.
 constexpr Duration kSpin = 30 * kNanosecondsPerMicrosecond;
-// The same if others run in its place. sched_yield() gives them the processor only if the scheduler
-// thinks that the worker had more of it than they did, and a doorbell doesn't bring the worker back
-// before their time slice ends; from a sleep it does. Typical and mean latency of ib_write_lat on
-// two cores with four spinning processes: 31 and 73 us with 30 us, 8 and 20 with 1 to 3 us, 10 and
-// 30 with 5 us. Not if frames come from outside: the next one of a flow is there soon, and waking
-// for it costs more than a doorbell (compare_tcp.sh --wire udp lost an eighth).
+// The same if other threads share its processor. sched_yield() gives them the processor only if the
+// worker has used more of it than they have, and a doorbell doesn't bring the worker back before
+// their time slice ends; from a sleep it does. Typical and mean latency of ib_write_lat on two
+// cores with four spinning processes: 31 and 73 us with 30 us, 8 and 20 with 1 to 3 us, 10 and 30
+// with 5 us. Not used if frames arrive from outside: the next frame of a flow arrives soon, and a
+// wake-up for it costs more than a doorbell (compare_tcp.sh --wire udp lost an eighth).
 constexpr Duration kSpinBesideOthers = 2 * kNanosecondsPerMicrosecond;
-// Naps for ports that can't signal arriving frames: a fraction of the time for which none arrived,
-// so that the delay stays proportionate.
+// Naps for ports that can't signal arriving frames: a fraction of the time without frames, so that
+// the delay stays proportionate.
 constexpr Duration kNapMin = 20 * kNanosecondsPerMicrosecond;
 constexpr Duration kNapMax = 1 * kNanosecondsPerMillisecond;
 constexpr Duration kNapShare = 8;
-// Longest sleep: a port may come up, or a clock step; a wake a second costs nothing.
+// Longest sleep: a port may come up, or a clock step; one wake-up a second costs nothing.
 constexpr Duration kSleepMax = kNanosecondsPerSecond;
 
 void watch(int epoll, int descriptor, std::uint32_t events) {
@@ -82,12 +82,12 @@ Runner::~Runner() { close(epoll_); }
 
 void Runner::run() {
   prctl(PR_SET_NAME, ("uroce-worker-" + std::to_string(index_)).c_str());
-  prctl(PR_SET_TIMERSLACK, 1UL);  // Naps and deadlines of microseconds are meant.
+  prctl(PR_SET_TIMERSLACK, 1UL);  // naps and deadlines are in microseconds
   worker_lock_.lock();
   quiescence_->online(index_);
   heartbeat_.begin();
   run_delay_ = {};
-  cpu_shortage_ = {};  // another thread's clock
+  cpu_shortage_ = {};  // it referred to another thread's clock
   bool busy = false;
   while (!stopping_.load(std::memory_order_relaxed)) {
     heartbeat_.beat();
@@ -130,10 +130,10 @@ void Runner::run_here(const std::function<void(Worker&)>& task) noexcept {
   forget_ports();
 }
 
-// As long as the task runs, what it looks up is held, by the worker as far as others can tell. The
-// heartbeat rests until the worker is woken: from then on it waits for the lock, and is
-// judged by that as if it ran the task itself. A task that finds no memory ends the process, as on
-// the worker's own thread: it may have been half done.
+// While the task runs, objects that it looks up count as held by the worker. The heartbeat rests
+// until the worker is woken: from then on the worker waits for the lock, and is watched as if it
+// ran the task itself. std::bad_alloc in a task ends the process, as on the worker's own thread,
+// since the task may be half done.
 bool Runner::run_in_sleep(const std::function<void(Worker&)>& task) noexcept {
   if (!worker_lock_.try_lock()) {
     return false;
@@ -165,7 +165,7 @@ void Runner::idle(Time now) {
   }
 }
 
-// How long it looks for work in vain before it sleeps.
+// How long it polls without finding work before it sleeps.
 Duration Runner::spin_limit(Time now) const {
   return cpu_shortage_.shares(now) && !polls_ports_ ? kSpinBesideOthers : kSpin;
 }
@@ -177,7 +177,7 @@ std::uint32_t Runner::turns_before_yield(Time now) const {
 void Runner::sleep(Time now) {
   watch_ports();
   wakeup_.fall_asleep();
-  // From here on whoever brings work rings. Now the last look, and then the odd count of beats.
+  // From here on producers of work ring. Now the last look for work, then the odd count of beats.
   const Time deadline = worker_.next_deadline();
   const Duration limit = sleep_limit(now);
   if (deadline > now && arm_ports() && !worker_.has_arrivals() && mailbox_.empty() &&
@@ -199,7 +199,7 @@ void Runner::sleep(Time now) {
     quiescence_->online(index_);
     worker_.count_sleep();
     if (woken > 0) {
-      idle_turns_ = 0;  // Somebody is active: spin again before the next sleep.
+      idle_turns_ = 0;  // There is activity: spin again before the next sleep.
     }
   }
   disarm_ports();
@@ -230,7 +230,7 @@ void Runner::disarm_ports() {
 }
 
 // A port may have its descriptor only once its peer has connected. Edge-triggered: frames that are
-// there already are found by arm_ports(), later ones are edges, and nobody has to read an eventfd.
+// there already are found by arm_ports(), later ones are edges, and eventfds needn't be read.
 void Runner::watch_ports() {
   polls_ports_ = std::any_of(ports_.begin(), ports_.end(),
                              [](const Port* port) { return port->needs_polling(); });

@@ -1,7 +1,6 @@
 #pragma once
 
-// Runs one worker on one thread: turn after turn, tasks in between, and sleep when there is nothing
-// to do.
+// Runs one worker on one thread: turns, tasks between them, and sleep when idle.
 //
 // It never sleeps while there is work. A producer publishes the work first and then reads the
 // `asleep` flag; the runner sets the flag first and then looks for work. So either the runner sees
@@ -29,7 +28,7 @@ class Runner {
   struct Config {
     Worker::Config worker{};  // without wakeup
     IdlePolicy idle = IdlePolicy::kAdaptive;
-    abi::WorkerStatus* status = nullptr;  // nullptr: nobody looks
+    abi::WorkerStatus* status = nullptr;  // nullptr: not published
   };
 
   explicit Runner(const Config& config);
@@ -37,22 +36,22 @@ class Runner {
   Runner(const Runner&) = delete;
   Runner& operator=(const Runner&) = delete;
 
-  // Whether its descriptors could be made. REQUIRES for run()
+  // Whether its descriptors could be created. run() REQUIRES it.
   [[nodiscard]] bool usable() const { return epoll_ >= 0 && wakeup_.descriptor() >= 0; }
   [[nodiscard]] Worker& worker() { return worker_; }
   [[nodiscard]] Mailbox& mailbox() { return mailbox_; }
   [[nodiscard]] Wakeup& wakeup() { return wakeup_; }
   [[nodiscard]] const Heartbeat& heartbeat() const { return heartbeat_; }
 
-  // The worker's thread: returns after stop().
+  // The worker thread's body: returns after stop().
   void run();
   // Any thread. run() may be called again after it returned.
   void stop();
 
   // Runs a task as run() would, in the caller's thread. REQUIRES: the worker isn't running.
   void run_here(const std::function<void(Worker&)>& task) noexcept;
-  // Runs a task in the caller's thread while the worker sleeps; wakes the worker if the task left
-  // it something to do. False: the worker is awake. Any other thread.
+  // Runs a task in the caller's thread while the worker sleeps; wakes the worker if the task has
+  // created work for it. False: the worker is awake. Any other thread.
   bool run_in_sleep(const std::function<void(Worker&)>& task) noexcept;
 
  private:
@@ -68,7 +67,7 @@ class Runner {
   void watch_ports();
   void forget_ports();
 
-  WorkerLock worker_lock_;  // of all that follows, but what any thread may use
+  WorkerLock worker_lock_;  // guards the following, except members for any thread
   abi::WorkerStatus own_status_{};
   Wakeup wakeup_;
   Heartbeat heartbeat_;
@@ -84,13 +83,13 @@ class Runner {
   std::uint64_t port_changes_ = 0;     // Worker::port_changes() of the last forget_ports()
   std::vector<int> watched_;           // eventfds of sessions, in epoll_
   std::vector<int> watched_ports_;     // index: port; -1 until it has a descriptor
-  bool polls_ports_ = true;            // some port has frames from outside, as of watch_ports()
+  bool polls_ports_ = true;            // some port has frames from outside (watch_ports())
   RunDelay run_delay_;
   CpuShortage cpu_shortage_;
   std::uint32_t idle_turns_ = 0;
   Time idle_since_ = 0;
   Time sleeps_until_ = 0;
-  // Set by stop() before it rings, read by run(): relaxed, the ring orders it.
+  // Set by stop() before it wakes the worker, read by run(): relaxed, the wake-up orders it.
   std::atomic<bool> stopping_{false};
 };
 

@@ -1,12 +1,11 @@
 #pragma once
 
-// The lock of a worker: whoever holds it may run the worker's code between two turns. The worker
-// holds it except while it sleeps. So another thread that gets it can run a task in the place of
-// the sleeping worker, which takes less than a microsecond where waking the worker and being woken
-// takes tens.
+// The lock of a worker: its holder may run the worker's code between two turns. The worker holds it
+// except while it sleeps. So another thread that gets it can run a task in place of the sleeping
+// worker, in less than a microsecond, while waking the worker and being woken takes tens.
 //
-// A worker that is woken meanwhile blocks until that one task has ended, which it would otherwise
-// have run itself. It blocks asleep, so a preempted task gets the worker's processor. The mutex
+// A worker that is woken meanwhile blocks until that task has ended, which it would otherwise have
+// run itself. It sleeps while blocked, so a preempted task gets the worker's processor. The mutex
 // uses priority inheritance (PTHREAD_PRIO_INHERIT): with a real-time policy the worker lends the
 // task its priority, and the kernel hands the mutex over to the waiting worker, so no other task
 // gets in between.
@@ -30,12 +29,12 @@ class WorkerLock {
   WorkerLock(const WorkerLock&) = delete;
   WorkerLock& operator=(const WorkerLock&) = delete;
 
-  // The worker: locks at its start and after each sleep, unlocks before each sleep and at its end.
-  // A thread whose try_lock() succeeded unlocks after its task.
+  // The worker locks at its start and after each sleep, and unlocks before each sleep and at its
+  // end. A thread whose try_lock() succeeded unlocks after its task.
   void lock() { UROCE_CHECK(pthread_mutex_lock(&mutex_) == 0); }
   void unlock() { UROCE_CHECK(pthread_mutex_unlock(&mutex_) == 0); }
 
-  // Any other thread. False: the worker is awake, or another thread has the lock.
+  // For any other thread. False: the worker is awake, or another thread has the lock.
   [[nodiscard]] bool try_lock() { return pthread_mutex_trylock(&mutex_) == 0; }
 
  private:
