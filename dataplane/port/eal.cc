@@ -23,7 +23,7 @@ namespace {
 std::atomic<bool> running{false};
 UniqueFd folder_lock;  // of our runtime folder, for as long as the EAL runs
 
-// Memory that the EAL's heap must have for each port: buffers of the largest frames, and rings.
+// EAL heap memory needed per port: buffers of the largest frames, and rings.
 constexpr std::uint64_t kMegabytesPerPort = 192;
 constexpr std::uint64_t kMegabytesBase = 64;
 
@@ -45,7 +45,7 @@ std::uint64_t free_huge_megabytes() {
 }
 
 // "(0-2)@(0,1)": lcores 0 (main) to `workers`, all of them on any processor that this process may
-// use. Nothing is pinned: the machine is shared with the programs.
+// use. Not pinned: the machine is shared with the programs.
 std::string floating_lcores(std::uint32_t workers) {
   cpu_set_t allowed;
   CPU_ZERO(&allowed);
@@ -83,7 +83,7 @@ std::vector<std::string> eal_arguments(const EalOptions& options) {
   const std::uint64_t wanted = kMegabytesBase + kMegabytesPerPort * options.ports.size();
   const bool memory_given = has_option(extra, {"--no-huge", "-m", "--socket-mem", "--huge-dir",
                                                "--in-memory", "--huge-unlink", "--proc-type"});
-  // Leaves nothing in the file system, and shares nothing by accident. Memory in ordinary pages is
+  // Creates no files in hugetlbfs, and shares nothing by accident. Memory in ordinary pages is
   // reserved, not touched; the EAL allows no --in-memory with it.
   if (!memory_given && free_huge_megabytes() >= wanted) {
     // A shared-memory interface can pass only a few segments, which pages of 2 MiB would soon

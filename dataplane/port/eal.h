@@ -1,7 +1,7 @@
 #pragma once
 
-// The EAL, DPDK's environment: started at most once a process, with arguments that suit a daemon
-// which shares a small machine with the programs it serves.
+// The EAL (DPDK's environment abstraction layer): started at most once per process, with arguments
+// suited to a daemon that shares a small machine with the programs it serves.
 
 #include <cstdint>
 #include <string>
@@ -19,7 +19,7 @@ struct EalOptions {
   std::vector<std::string> extra{};  // the user's own arguments, which override ours
 };
 
-// The arguments that start_eal gives to rte_eal_init, program name first. For tests and --help.
+// The arguments that start_eal passes to rte_eal_init, program name first. For tests and --help.
 [[nodiscard]] std::vector<std::string> eal_arguments(const EalOptions& options);
 
 // Starts the EAL on the calling thread, which becomes the main lcore. Works as an ordinary user and

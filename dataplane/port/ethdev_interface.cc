@@ -1,5 +1,5 @@
-// The kernel interface below an ethdev of af_packet, af_xdp or tap: what is wrong with it, and
-// recreating the device when it is there again. Control thread only.
+// The kernel interface below an ethdev of af_packet, af_xdp or tap: reports its problems, and
+// recreates the device when the interface is back. Control thread only.
 
 #include <linux/if_packet.h>
 #include <net/if.h>
@@ -16,7 +16,7 @@
 
 namespace uroce {
 
-// Of the device that has just been opened.
+// Records the interface of the device that has just been opened.
 void EthdevPort::note_interface() {
   rte_eth_dev_info about{};
   std::array<char, IF_NAMESIZE> name{};
@@ -34,9 +34,9 @@ void EthdevPort::note_interface() {
 }
 
 // Receives all multicast frames, among them IPv6 neighbour discovery. Drivers on top of a kernel
-// interface have no call for it, and the interface's filter may drop groups that nobody has joined
-// (a macvlan's does, a veth's doesn't). So a packet socket joins all groups for them; with protocol
-// 0 it receives nothing itself, and the kernel undoes it when it is closed.
+// interface don't support enabling it, and the interface's filter may drop groups that nobody has
+// joined (a macvlan's does, a veth's doesn't). So a packet socket joins all groups for them; with
+// protocol 0 it receives nothing itself, and closing it undoes this.
 Status EthdevPort::hear_groups() {
   if (rte_eth_allmulticast_enable(id_) == 0 || interface_.empty()) {
     return ok();
@@ -74,14 +74,15 @@ void EthdevPort::detach() {
   }
 }
 
-// af_packet leaves a frame that was too long for the interface in its ring for ever, so it is
-// always recreated; the others only if their sockets are bound to an interface that is gone.
+// An af_packet device is always recreated, because it leaves a frame that was too long for the
+// interface in its ring for ever; others only if their sockets are bound to an interface that is
+// gone.
 Status EthdevPort::attach() {
   if (interface_.empty() || up_.load()) {
     return ok();
   }
   const auto found = host_interface(interface_);
-  // A tap interface belongs to its driver: nobody else recreates it.
+  // A tap interface belongs to its driver: only the driver recreates it.
   const bool makes_it = !found && device_name_.starts_with("net_tap");
   const std::string wrong = interface_trouble(interface_, found, packet_bytes_max(options_.mtu));
   if (!wrong.empty() && !makes_it) {

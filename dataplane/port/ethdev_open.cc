@@ -31,7 +31,7 @@ bool is_socket(const std::string& path) {
   return stat(path.c_str(), &about) == 0 && S_ISSOCK(about.st_mode);
 }
 
-// Connects to the socket and disconnects, without waiting. False, with errno, if it was refused.
+// Connects to the socket and disconnects, non-blocking. False, with errno, if it was refused.
 bool knock(const std::string& path) {
   sockaddr_un address{};
   if (path.size() >= sizeof address.sun_path) {
@@ -49,8 +49,8 @@ bool knock(const std::string& path) {
   return connected;
 }
 
-// A killed daemon leaves its socket behind, and the driver then can't create it again. One that
-// nobody listens on is removed.
+// Removes a socket without a listener: a killed daemon leaves its socket behind, and the driver
+// then can't create it again.
 void remove_stale_socket(const std::string& path) {
   if (is_socket(path) && !knock(path) && errno == ECONNREFUSED) {
     unlink(path.c_str());
@@ -157,8 +157,8 @@ Status EthdevPort::bring_up_with_peer(const VdevSpec& vdev) {
   return first.get();
 }
 
-// A peer may die in the middle of the first exchange: then the next one is waited for. A device
-// that fails before it listened won't recover.
+// A peer may die during the first exchange: then waits for the next one. A device that fails before
+// it listens won't recover.
 void EthdevPort::keep_trying(const VdevSpec& vdev) {
   Status done = bring_up(vdev);
   first_try_.set_value(done);

@@ -1,4 +1,4 @@
-// The datapath of an ethdev: bursts.
+// The datapath of an ethdev: receive and transmit bursts.
 
 #include "dataplane/port/ethdev_port.h"
 
@@ -14,7 +14,7 @@ namespace {
 
 Frame* frame_of(rte_mbuf* buffer) { return static_cast<Frame*>(rte_mbuf_to_priv(buffer)); }
 
-// An mbuf out of the pool becomes an empty frame.
+// Makes an empty frame from an mbuf of the pool.
 Frame* fresh_frame(rte_mbuf* buffer) {
   Frame* frame = frame_of(buffer);
   frame->data = rte_pktmbuf_mtod(buffer, std::byte*);
@@ -55,7 +55,7 @@ std::uint32_t EthdevPort::receive(Queue& self, std::uint16_t queue, Frame** fram
   std::uint32_t count = 0;
   for (std::uint16_t i = 0; i < received; ++i) {
     rte_mbuf* buffer = buffers[i];
-    // One segment holds every frame of the MTU; longer ones may come in several.
+    // Frames up to the MTU fit in one segment; longer ones may have several.
     if (buffer->nb_segs > 1 && rte_pktmbuf_linearize(buffer) != 0) [[unlikely]] {
       rte_pktmbuf_free(buffer);
       self.counters.missed(1);
@@ -112,7 +112,7 @@ std::uint32_t EthdevPort::tx_burst(std::uint16_t queue, Frame** frames, std::uin
 std::uint32_t EthdevPort::allocate(Frame** frames, std::uint32_t count) {
   std::array<rte_mbuf*, kBurstMax> buffers;
   std::uint32_t wanted = std::min(count, kBurstMax);
-  // All or nothing; when the pool runs low, fewer will do.
+  // The bulk call is all or nothing; when the pool runs low, tries fewer.
   while (wanted > 0 && rte_pktmbuf_alloc_bulk(pool_.get(), buffers.data(), wanted) != 0) {
     wanted /= 2;
   }
@@ -140,7 +140,7 @@ PortInfo EthdevPort::info() const {
   info.mtu = options_.mtu;
   info.queues = static_cast<std::uint16_t>(queues_.size());
   info.mac = mac_.value_or(EtherAddress{});
-  // A recorded file is for the stations that were there then.
+  // Frames of a recorded file have the Ethernet addresses of the stations at that time.
   info.any_mac = spec_.starts_with("net_pcap") && spec_.find("rx_pcap=") != std::string::npos;
   std::optional<HostInterface> interface;
   if (!interface_.empty()) {
@@ -160,7 +160,7 @@ PortInfo EthdevPort::info() const {
   if (rte_eth_link_get_nowait(id_, &link) == 0) {
     info.link_up = info.on_interface ? info.trouble.empty() : link.link_status == RTE_ETH_LINK_UP;
     info.speed_mbps = link.link_speed == RTE_ETH_SPEED_NUM_UNKNOWN ? 0 : link.link_speed;
-    if (info.on_interface) {  // drivers say 10 Gb/s, whatever it is
+    if (info.on_interface) {  // drivers always report 10 Gb/s
       info.speed_mbps = interface ? interface->speed_mbps : 0;
     }
   }

@@ -1,18 +1,18 @@
 #pragma once
 
-// A port on any rte_ethdev. A frame lives in the private area of its mbuf, so that turning one into
-// the other copies nothing.
+// A port on any rte_ethdev. A Frame is in the private area of its mbuf, so converting one into the
+// other copies nothing.
 //
 // virtio_user as a server blocks in its probe until a peer connects. Such a port is brought up by a
 // separate thread; until then its link is down, and it neither receives nor sends.
 //
-// af_packet, af_xdp and tap are on a kernel interface, which is queried for the state of the link:
-// the drivers' own is invented. When it has come back, the device is recreated under this port
-// (ethdev_interface.cc), since a driver's sockets are bound to the old interface.
+// af_packet, af_xdp and tap are on a kernel interface, which is queried for the link state, since
+// the drivers report a fixed one. When a removed interface is back, the device is recreated under
+// this port (ethdev_interface.cc), since a driver's sockets are bound to the old interface.
 //
 // A driver may have fewer queues than there are workers. Workers without a receive queue then
-// receive nothing (steering hands them their frames), and those that share a transmit queue take a
-// lock.
+// receive nothing themselves (other workers pass them their frames), and those that share a
+// transmit queue take a lock.
 
 #include <rte_mempool.h>
 
@@ -54,7 +54,7 @@ class EthdevPort final : public Port {
 
   void detach() override;
   Status attach() override;
-  // Without its interface it needn't be looked at: workers are woken when it is there again.
+  // Without its interface it needn't be polled: workers are woken when it is back.
   [[nodiscard]] bool needs_polling() const override { return interface_.empty() || up_.load(); }
 
   [[nodiscard]] int wait_descriptor(std::uint16_t queue) const override;
@@ -65,12 +65,12 @@ class EthdevPort final : public Port {
   // One worker's state of the port.
   struct Queue {
     QueueCounters counters;
-    // Frames that arm_wait() found when it looked once more; the next receive hands them out.
+    // Frames that arm_wait() found in its last check; returned by the next rx_burst().
     std::array<Frame*, kBurstMax> early{};
     std::uint32_t early_count = 0;
     int wait_descriptor = -1;
-    bool interrupts = false;  // the descriptor speaks only after rte_eth_dev_rx_intr_enable
-    // Taken with acquire, cleared with release, by workers that send by this queue: pairs with
+    bool interrupts = false;  // the descriptor only signals after rte_eth_dev_rx_intr_enable
+    // Taken with acquire, cleared with release, by workers that send through this queue: pairs with
     // itself.
     std::atomic_flag transmit_lock = ATOMIC_FLAG_INIT;
   };
@@ -84,7 +84,7 @@ class EthdevPort final : public Port {
   Status configure(const VdevSpec& vdev);
   Status make_pool(std::uint32_t buffer_bytes, std::uint16_t rx_descriptors,
                    std::uint16_t tx_descriptors);
-  // On this memory node. Returns DPDK's error, 0 for none.
+  // Allocates on this memory node. Returns DPDK's error; 0: success.
   int set_up_queues(std::uint16_t rx_descriptors, std::uint16_t tx_descriptors, int node);
   Status start();
   void close_device();
@@ -101,8 +101,8 @@ class EthdevPort final : public Port {
 
   std::string spec_;
   PortOptions options_;
-  std::string device_name_;  // as the EAL calls it
-  std::uint16_t id_;         // of the ethdev; RTE_MAX_ETHPORTS before there is one
+  std::string device_name_;  // the EAL's name
+  std::uint16_t id_;         // of the ethdev; RTE_MAX_ETHPORTS before it exists
   bool started_ = false;
   std::uint16_t rx_queues_ = 1;
   std::uint16_t tx_queues_ = 1;
@@ -110,20 +110,20 @@ class EthdevPort final : public Port {
   std::unique_ptr<rte_mempool, PoolDeleter> pool_;
   std::vector<std::unique_ptr<Queue>> queues_;  // index: worker
 
-  // Set with release when the device runs, loaded with acquire before anything of it is used: all
-  // that bringing up wrote is then visible.
+  // Set with release when the device runs, loaded with acquire before it is used: all that bring-up
+  // has written is then visible.
   std::atomic<bool> up_{false};
   // Only for a driver on a kernel interface. Used by control.
   VdevSpec vdev_;
-  std::string interface_;              // empty: it is on none
+  std::string interface_;              // empty: none
   std::uint32_t interface_index_ = 0;  // of the one that the device is bound to
   UniqueFd hears_groups_;              // a packet socket, if the driver can't enable multicast
-  std::string not_attached_;           // the reason, at the last try
-  std::uint64_t missed_before_ = 0;    // by earlier devices
+  std::string not_attached_;           // the reason for the last failed attempt
+  std::uint64_t missed_before_ = 0;    // frames missed by earlier devices
   // Only while waiting for a peer.
   std::thread waiting_;
   std::string listens_on_;
-  std::optional<EtherAddress> mac_;     // known while the device isn't there
+  std::optional<EtherAddress> mac_;     // known while the device doesn't exist
   std::atomic<bool> abandoned_{false};  // set by the destructor, seen by keep_trying
   std::atomic<bool> trying_{true};      // cleared by keep_trying at its end
   std::promise<Status> first_try_;

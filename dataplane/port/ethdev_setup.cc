@@ -1,4 +1,4 @@
-// Setting an ethdev up: probe, buffers, queues, start, and wait descriptors.
+// Sets up an ethdev: probe, buffers, queues, start, and wait descriptors.
 
 #include <rte_dev.h>
 #include <rte_errno.h>
@@ -21,19 +21,19 @@
 namespace uroce {
 namespace {
 
-constexpr std::uint16_t kDescriptors = 1'024;  // of each queue, if the driver agrees
-// Buffers beyond those in the queues: in the worker's rings, parked, or being built.
+constexpr std::uint16_t kDescriptors = 1'024;  // per queue, if the driver supports it
+// Buffers beyond those in the queues: in the worker's rings, waiting, or being built.
 constexpr std::uint32_t kBuffersSpare = 5'120;
 // Additional buffers if a driver leaks some each time that its device is recreated.
 constexpr std::uint32_t kBuffersToForget = 12'288;
 constexpr std::uint32_t kCacheSize = 256;  // of each lcore
-// Beside each buffer's room, at its front.
+// Private area in front of each buffer.
 constexpr std::uint16_t kPrivate =
     (sizeof(Frame) + RTE_MBUF_PRIV_ALIGN - 1) / RTE_MBUF_PRIV_ALIGN * RTE_MBUF_PRIV_ALIGN;
 // In front of the frame: DPDK's headroom and two bytes, so that an IP header is aligned.
 constexpr std::uint32_t kBufferAlignment = 64;
 
-// A socket by which frames are received.
+// Whether the descriptor is a socket that receives frames.
 bool is_packet_socket(int descriptor) {
   int domain = 0;
   socklen_t size = sizeof domain;
@@ -43,8 +43,8 @@ bool is_packet_socket(int descriptor) {
   return domain == AF_PACKET || domain == AF_XDP;
 }
 
-// The kernel's refusal to a driver that opens packet sockets; empty if there was none, or the
-// driver isn't one of those. The drivers return -1 for any error.
+// The kernel's error for a driver that opens packet sockets; empty if it isn't a missing privilege,
+// or the driver uses none. The drivers return -1 for any error.
 std::string missing_right(const VdevSpec& vdev) {
   const UniqueFd socket(vdev.on_interface ? ::socket(AF_PACKET, SOCK_RAW | SOCK_CLOEXEC, 0) : -1);
   if (!vdev.on_interface || socket.valid() || errno != EPERM) {
@@ -60,7 +60,7 @@ std::uint32_t room_in_a_page() {
          rte_mempool_calc_obj_size(sizeof(rte_mbuf) + kPrivate, RTE_MEMPOOL_F_NO_SPREAD, nullptr);
 }
 
-// As rte_pktmbuf_pool_create does, which takes no flags.
+// Like rte_pktmbuf_pool_create, which takes no flags.
 rte_mempool* create_pool(const std::string& name, std::uint32_t buffers, std::uint32_t room,
                          int node, unsigned flags) {
   rte_mempool* const pool = rte_mempool_create_empty(
@@ -131,7 +131,7 @@ Status EthdevPort::make_pool(std::uint32_t buffer_bytes, std::uint16_t rx_descri
   static std::atomic<std::uint32_t> pools{0};
   const std::string name = "uroce_port_" + std::to_string(pools.fetch_add(1));
   // On the device's memory node, which it accesses fastest; on any node, if that one has no free
-  // memory. A device without a node, or that isn't there yet, reports SOCKET_ID_ANY itself.
+  // memory. A device without a node, or that doesn't exist yet, reports SOCKET_ID_ANY itself.
   for (const int node : {rte_eth_dev_socket_id(id_), SOCKET_ID_ANY}) {
     if (pool_ == nullptr) {
       pool_.reset(create_pool(name, buffers, room, node, pages ? RTE_MEMPOOL_F_NO_SPREAD : 0));

@@ -35,7 +35,7 @@ FramePool::FramePool(std::uint32_t frames, std::uint32_t capacity)
   void* memory = mmap(nullptr, bytes_, PROT_READ | PROT_WRITE,
                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   UROCE_CHECK(memory != MAP_FAILED);
-  madvise(memory, bytes_, MADV_HUGEPAGE);  // Only faster: no matter if it is refused.
+  madvise(memory, bytes_, MADV_HUGEPAGE);  // an optimisation; may fail
   memory_ = static_cast<std::byte*>(memory);
   for (std::uint32_t i = frames; i-- > 0;) {
     Frame* frame = &frames_[i].frame;
@@ -84,7 +84,7 @@ FrameStack& FramePool::nearest() {
   if (depots_.empty()) {
     return stock_;
   }
-  const int processor = sched_getcpu();  // glibc reads it from memory; -1 on an odd machine
+  const int processor = sched_getcpu();  // glibc reads it from memory; may be -1
   return *depots_[processor < 0 ? 0 : static_cast<std::size_t>(processor) % depots_.size()];
 }
 

@@ -1,16 +1,14 @@
 #pragma once
 
-// A pool of frames in ordinary memory, for ports that need nothing from the machine. Frames are
-// handed out last in, first out, so that few of them stay warm in the caches of the requesting
-// processor; a line that another processor has written costs far more than a miss. So each
-// processor has a few frames of its own (a depot), which are exchanged with the common stock in
-// bursts.
+// A pool of frames in ordinary memory, for ports without DPDK. Allocation is last in, first out, so
+// that a few frames stay in the caches of the requesting processor; a line that another processor
+// has written costs far more than a miss. So each processor has a few frames of its own (a depot),
+// which are exchanged with the common stock in bursts.
 //
 // Any thread. Each stack has a lock that is held while pointers are copied; a depot's lock is
 // contended only if a thread was migrated or preempted between choosing the depot and locking it,
-// or if there are more processors than depots. Frames may be on their way from one stack to
-// another, so a pool that isn't empty may seem so for a moment: the caller tries again in its next
-// turn.
+// or if there are more processors than depots. While frames move between stacks, a non-empty pool
+// may seem empty for a moment: the caller retries in its next turn.
 
 #include <array>
 #include <cstddef>
@@ -23,15 +21,15 @@
 
 namespace uroce {
 
-// Frames that wait, newest on top.
+// A stack of free frames, newest on top.
 class alignas(64) FrameStack {
  public:
   explicit FrameStack(std::uint32_t max) : frames_(max) {}
 
-  // Takes up to `count` from the top, or from the bottom; returns how many there were.
+  // Takes up to `count` from the top, or from the bottom; returns their number.
   std::uint32_t take(Frame** frames, std::uint32_t count);
   std::uint32_t take_oldest(Frame** frames, std::uint32_t count);
-  // Puts the first ones on top that there is room for, and returns how many those are.
+  // Puts as many frames on top, from the first on, as there is room for; returns their number.
   std::uint32_t put(Frame* const* frames, std::uint32_t count);
   [[nodiscard]] std::uint32_t count();
 
@@ -43,12 +41,12 @@ class alignas(64) FrameStack {
 
 class FramePool {
  public:
-  // Of a depot; several turns of a worker come and go by it before it needs the stock.
+  // Size of a depot: lasts for several turns of a worker before it needs the stock.
   static constexpr std::uint32_t kDepotFrames = 256;
-  // What goes between a depot and the stock at once.
+  // Frames exchanged between a depot and the stock at a time.
   static constexpr std::uint32_t kExchange = kDepotFrames / 2;
   static constexpr std::uint32_t kDepotsMax = 64;
-  // No more than this part of all frames lies in depots.
+  // At most one kDepotsPart-th of all frames is in depots.
   static constexpr std::uint32_t kDepotsPart = 2;
 
   // `capacity`: bytes of each frame.
@@ -57,7 +55,7 @@ class FramePool {
   FramePool(const FramePool&) = delete;
   FramePool& operator=(const FramePool&) = delete;
 
-  // Takes up to `count` empty frames; returns how many there were.
+  // Takes up to `count` empty frames; returns their number.
   std::uint32_t allocate(Frame** frames, std::uint32_t count);
   void release(Frame* const* frames, std::uint32_t count);
 

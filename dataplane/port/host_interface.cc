@@ -34,8 +34,7 @@ class InterfaceQuestion {
   explicit InterfaceQuestion(const std::string& name)
       : name_(name), socket_(::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0)) {}
 
-  // Nothing: there is none of this name, or no descriptor to ask with. `data`: of those questions
-  // that have some.
+  // nullopt: no such interface, or no socket for the query. `data`: for requests with data.
   std::optional<ifreq> ask(unsigned long what, char* data = nullptr) const {
     ifreq request{};
     std::copy_n(name_.begin(), std::min<std::size_t>(name_.size(), IFNAMSIZ - 1), request.ifr_name);
@@ -102,13 +101,13 @@ std::string interface_trouble(const std::string& name, const std::optional<HostI
   return {};
 }
 
-// A socket that is connected knows its route; nothing is sent.
+// A connected socket knows its route; nothing is sent.
 std::uint32_t host_mtu_to(const Gid& source, const Gid& peer, std::uint32_t scope) {
   const bool ipv4 = peer.is_ipv4();
   const UniqueFd socket(::socket(ipv4 ? AF_INET : AF_INET6, SOCK_DGRAM | SOCK_CLOEXEC, 0));
   const SocketAddress local(source, 0, scope);
   const SocketAddress remote(peer, kRoceUdpPort, scope);
-  // Obstacles other than a missing route are left to the datagrams.
+  // Errors other than a missing route are left to sending.
   if (::bind(socket.get(), &local.any, local.length) != 0) {
     return kMtuUnbounded;
   }

@@ -1,6 +1,6 @@
 #pragma once
 
-// The interface of the machine that carries an address.
+// Kernel interfaces: state, addresses and path MTU.
 
 #include <cstdint>
 #include <optional>
@@ -20,20 +20,20 @@ struct HostInterface {
   EtherAddress mac{};
 };
 
-// Nothing: there is none of this name.
+// nullopt: no such interface.
 [[nodiscard]] std::optional<HostInterface> host_interface(const std::string& name);
 
-// Why frames of `mtu` bytes can't be sent by it, as a sentence without its full stop; empty: they
-// can.
+// The reason why the interface can't send frames of `mtu` bytes, as a sentence without its full
+// stop; empty: it can.
 [[nodiscard]] std::string interface_trouble(const std::string& name,
                                             const std::optional<HostInterface>& found,
                                             std::uint32_t mtu);
 
-// The path MTU from an address of this machine to a peer in bytes of IP packets, as far as the
-// kernel knows (routes, and routers' reports); 0: no route.
+// The path MTU in bytes of IP packets from an address of this machine to a peer, as known to the
+// kernel (routes and ICMP errors); 0: no route.
 [[nodiscard]] std::uint32_t host_mtu_to(const Gid& source, const Gid& peer, std::uint32_t scope);
 
-// Nothing: no interface has it. All of 127.0.0.0/8 is the loopback interface's.
+// nullopt: no interface has it. All of 127.0.0.0/8 belongs to the loopback interface.
 [[nodiscard]] std::optional<HostInterface> host_interface_with(const Gid& address);
 
 }  // namespace uroce

@@ -4,8 +4,8 @@
 // tests, simulation and benches: deterministic, needs no EAL, and copies nothing (both ends use one
 // pool).
 //
-// The wire between them holds a bounded number of frames; beyond it the sender is pushed back, as
-// by a full transmit ring. Time doesn't pass on it; FaultyPort adds delay.
+// The wire between them holds a bounded number of frames; beyond it tx_burst() accepts none, like a
+// full transmit ring. It has no delay; FaultyPort adds some.
 
 #include <cstdint>
 #include <memory>
@@ -18,9 +18,9 @@ namespace uroce {
 struct LinkConfig {
   std::uint32_t mtu = 4'200;
   std::uint16_t queues = 1;
-  std::uint32_t wire_entries = 512;       // frames on their way in one direction; a power of two
-  std::uint32_t frames = 4'096;           // of the pool
-  std::uint32_t turn_burst = kTurnBurst;  // as both ends' PortInfo says
+  std::uint32_t wire_entries = 512;       // frames in flight per direction; a power of two
+  std::uint32_t frames = 4'096;           // in the pool
+  std::uint32_t turn_burst = kTurnBurst;  // in both ends' PortInfo
   std::uint32_t turn_bursts = 1;
 };
 

@@ -21,7 +21,7 @@ std::uint32_t LoopbackPort::tx_burst(std::uint16_t queue, Frame** frames, std::u
                                      Time /*now*/) {
   Queue& self = *queues_[queue];
   const std::uint32_t taken = self.ring.enqueue(frames, count);
-  self.counters.sent(frames, taken);  // Still there: only this worker dequeues.
+  self.counters.sent(frames, taken);  // still valid: only this worker dequeues
   if (taken < count) {
     self.counters.refused(count - taken);
   }

@@ -1,7 +1,7 @@
 #pragma once
 
-// The built-in loopback: what a queue sends, the same queue receives. Needs nothing from the
-// machine. Frames aren't copied.
+// The built-in loopback: a queue receives the frames that it sends. Needs no DPDK, privileges or
+// interface. Frames aren't copied.
 
 #include <atomic>
 #include <memory>
@@ -16,8 +16,8 @@ namespace uroce {
 
 class LoopbackPort final : public Port {
  public:
-  static constexpr std::uint32_t kRingEntries = 1'024;     // frames on their way, of each queue
-  static constexpr std::uint32_t kFramesPerQueue = 5'120;  // of the pool
+  static constexpr std::uint32_t kRingEntries = 1'024;     // frames in flight per queue
+  static constexpr std::uint32_t kFramesPerQueue = 5'120;  // in the pool
 
   LoopbackPort(std::uint32_t mtu, std::uint16_t queues);
 
@@ -28,7 +28,7 @@ class LoopbackPort final : public Port {
   void release(Frame** frames, std::uint32_t count) override;
   [[nodiscard]] PortInfo info() const override;
   [[nodiscard]] PortCounters counters() const override;
-  // Only the queue's own worker sends to it, so there is nothing to sleep for once it was empty.
+  // Only the queue's own worker sends to it, so nothing arrives while that worker sleeps.
   bool arm_wait(std::uint16_t queue) override;
   [[nodiscard]] bool needs_polling() const override { return false; }
 

@@ -1,6 +1,6 @@
 #pragma once
 
-// Creates ports from the specs that users write.
+// Creates ports from the user's port specs.
 
 #include <cstdint>
 #include <memory>
@@ -15,16 +15,16 @@ namespace uroce {
 
 struct PortOptions {
   std::uint32_t mtu = 1500;      // bytes of an IP packet
-  std::uint16_t queues = 1;      // one a worker
-  std::vector<Gid> addresses{};  // for a udp port, which is where these are
+  std::uint16_t queues = 1;      // one per worker
+  std::vector<Gid> addresses{};  // for a udp port, which uses the interface with these
 };
 
 inline constexpr std::uint32_t kPortMtuMin = 576;
 inline constexpr std::uint32_t kPortMtuMax = 9'600;
 
 // `spec`: "loopback", "udp", "shm,path=FILE", a PCI address ("0000:01:00.0"), or a vdev string
-// ("net_memif0,role=server"). All for which needs_eal() holds need a running EAL. Errors name the
-// spec and say what to do.
+// ("net_memif0,role=server"). REQUIRES: the EAL runs if needs_eal(). Errors name the spec and a
+// remedy.
 [[nodiscard]] Result<std::unique_ptr<Port>> make_port(const std::string& spec,
                                                       const PortOptions& options);
 

@@ -13,16 +13,16 @@
 namespace uroce {
 namespace {
 
-// Of the FanoutByOwner that exists; 0: there is none.
+// Of the existing FanoutByOwner; 0: none.
 thread_local std::uint16_t fanout_workers = 0;
 
 bool set_option(int descriptor, int level, int option, const void* value, socklen_t length) {
   return ::syscall(SYS_setsockopt, descriptor, level, option, value, length) == 0;
 }
 
-// `wanted`: the group's number, and above it the mode and its flags. Those stay, except the flag
-// that passes a full socket's frames to another one, whose worker would hand them over behind later
-// ones.
+// `wanted`: the group's number, and above it the mode and its flags. The flags are kept, except the
+// one that passes a full socket's frames to another socket, whose worker would forward them after
+// later ones.
 bool join_by_owner(int descriptor, std::uint32_t wanted) {
   constexpr std::uint32_t kKind = 0xFF, kRollover = PACKET_FANOUT_FLAG_ROLLOVER;
   const std::uint32_t group =
@@ -32,7 +32,7 @@ bool join_by_owner(int descriptor, std::uint32_t wanted) {
   }
   std::vector<sock_filter> program = packet_steering_bpf(fanout_workers);
   const sock_fprog filter = as_filter(program);
-  // Refused: all frames come to the first socket, and are handed over.
+  // If refused, the first socket gets all frames, and its worker forwards them.
   set_option(descriptor, SOL_PACKET, PACKET_FANOUT_DATA, &filter, sizeof(filter));
   return true;
 }
@@ -48,8 +48,8 @@ FanoutByOwner::~FanoutByOwner() { fanout_workers = 0; }
 
 }  // namespace uroce
 
-// Interposes libc's function for the whole process: libraries find the program's own functions
-// first.
+// Interposes libc's function for the whole process: the executable's symbols come first in the
+// lookup order.
 extern "C" int setsockopt(int descriptor, int level, int option, const void* value,
                           socklen_t length) noexcept {
   std::uint32_t group = 0;

@@ -1,6 +1,6 @@
 #pragma once
 
-// Steering for af_packet ports: which of the port's sockets, one per worker, the kernel gives a
+// Steering for af_packet ports: selects the socket, one per worker, to which the kernel delivers a
 // frame.
 //
 // DPDK's net_af_packet puts its sockets into a fanout group that selects by a hash of addresses and
@@ -13,8 +13,8 @@
 
 namespace uroce {
 
-// While it exists, packet sockets that this thread puts into a group are given frames by owner. If
-// the kernel refuses that, by the requested mode; workers then hand over the others' frames.
+// While it exists, packet sockets that this thread puts into a group get frames by owner. If the
+// kernel refuses that, the requested mode applies, and workers forward frames to their owners.
 class FanoutByOwner {
  public:
   explicit FanoutByOwner(std::uint16_t workers);

@@ -1,6 +1,6 @@
 #pragma once
 
-// A port sends and receives bursts of frames. Virtual calls are a burst, never a packet.
+// A port sends and receives bursts of frames. Virtual calls are per burst, never per packet.
 //
 // Implementations: EthdevPort (any rte_ethdev), UdpPort (the kernel's UDP sockets), ShmPort (memory
 // between two daemons), LoopbackPort (what is sent comes back), LinkPort (two ports joined in
@@ -17,7 +17,7 @@
 
 namespace uroce {
 
-inline constexpr std::uint32_t kBurstMax = 64;  // frames of one burst
+inline constexpr std::uint32_t kBurstMax = 64;  // frames per burst
 // Frames per turn that a worker receives from a port, and that queue pairs build for it: few, so
 // that they are still in the processor's caches.
 inline constexpr std::uint32_t kTurnBurst = 32;
@@ -33,7 +33,7 @@ inline constexpr std::uint32_t kMemorySpeedMbps = 100'000;
 inline constexpr std::uint32_t kEthernetOverhead = 18;
 
 struct PortInfo {
-  std::string name;  // as the user gave it: "loopback", a PCI address, a vdev string
+  std::string name;  // as configured: "loopback", a PCI address, a vdev string
   EtherAddress mac;
   std::uint32_t mtu = 1500;  // bytes of an IP packet that the port carries
   std::uint16_t queues = 1;  // receive and transmit queues; queue q is used by worker q only
@@ -43,25 +43,25 @@ struct PortInfo {
   // The link is a kernel interface, whose changes rtnetlink reports.
   bool on_interface = false;
   std::uint32_t speed_mbps = 0;  // 0: unknown; kMemorySpeedMbps where frames go through memory
-  bool any_mac = false;          // frames for other stations are to be received, too
-  bool wants_frames = false;     // whatever is sent must pass through it
-  bool loops_back = false;       // what is sent comes back: frames to its own address need no help
+  bool any_mac = false;          // frames for other Ethernet addresses are received, too
+  bool wants_frames = false;     // everything sent must pass through it as frames
+  bool loops_back = false;       // what is sent comes back, also to its own address
   // The kernel resolves addresses and routes: Ethernet addresses are stand_in_mac()s, and only
   // RoCEv2 to unicast addresses can be sent.
   bool resolves_itself = false;
   // Frames each way in a turn, at most kBurstMax; more where a call of the port costs much.
   std::uint32_t turn_burst = kTurnBurst;
-  // Bursts each way in a turn, at most kTurnBurstsMax; more where frames are small: what comes in
-  // one turn is acknowledged once, and a look at what has come costs a call, too.
+  // Bursts each way in a turn, at most kTurnBurstsMax; more where frames are small: packets
+  // received in one turn are acknowledged once, and each poll costs a call.
   std::uint32_t turn_bursts = 1;
 };
 
 struct PortCounters {
   std::uint64_t rx_frames = 0, rx_bytes = 0, tx_frames = 0, tx_bytes = 0;
-  std::uint64_t rx_missed = 0;   // the port dropped: nobody polled in time, or no buffer
-  std::uint64_t tx_refused = 0;  // tx_burst took fewer than it was given
+  std::uint64_t rx_missed = 0;   // dropped by the port: not polled in time, or no buffer
+  std::uint64_t tx_refused = 0;  // not accepted by tx_burst
   std::uint64_t tx_failed = 0;   // lost: no route, too long for the path, not for this port to send
-  std::uint64_t ip_id_solved = 0;  // received through a socket with an identification that isn't 0
+  std::uint64_t ip_id_solved = 0;  // received through a socket with a non-zero IPv4 identification
 };
 
 class Port {
@@ -73,33 +73,31 @@ class Port {
   virtual std::uint32_t rx_burst(std::uint16_t queue, Frame** frames, std::uint32_t max,
                                  Time now) = 0;
 
-  // Sends frames[0..count). Takes ownership of the first n, and returns n; the rest stay the
-  // caller's, who tries again later: a full port pushes back and loses nothing.
+  // Sends frames[0..count). Takes ownership of the first n, and returns n; the caller keeps the
+  // rest and retries later: a full port drops nothing.
   virtual std::uint32_t tx_burst(std::uint16_t queue, Frame** frames, std::uint32_t count,
                                  Time now) = 0;
 
-  // Empty frames of info().mtu + 18 bytes at least; may give fewer than asked. Any worker. A port
-  // on whose way nothing can change a byte says that they need no ICRC (Frame::icrc_left_out).
+  // Empty frames of at least info().mtu + 18 bytes; may return fewer than requested. Any worker. A
+  // port on whose path no byte can change marks them as needing no ICRC (Frame::icrc_left_out).
   virtual std::uint32_t allocate(Frame** frames, std::uint32_t count) = 0;
   virtual void release(Frame** frames, std::uint32_t count) = 0;
-  // A change of this number means that the port wants to get rid of the memory of earlier frames (a
-  // connection that has ended): holders of empty frames return them and allocate others. Any
-  // thread.
+  // When this number changes, the port wants to free the memory of earlier frames (a connection
+  // that has ended): holders of empty frames return them and allocate others. Any thread.
   [[nodiscard]] virtual std::uint32_t generation() const { return 0; }
 
   // Any thread.
   [[nodiscard]] virtual PortInfo info() const = 0;
   [[nodiscard]] virtual PortCounters counters() const = 0;
 
-  // The path MTU to a peer in bytes of IP packets, as far as the machine knows; 0: no route. Any
-  // thread.
+  // The known path MTU to a peer in bytes of IP packets; 0: no route. Any thread.
   [[nodiscard]] virtual std::uint32_t mtu_to(const Gid& /*source*/, const Gid& /*peer*/) const {
     return info().mtu;
   }
 
   // For ports that resolve addresses themselves: an address of the machine was added or removed.
-  // Control opens it, or announces that it closes; then each queue takes the change over between
-  // two turns of its worker, and only when all have may the next address be opened or closed. Other
+  // Control opens it, or announces its closing; then each queue applies the change between two
+  // turns of its worker, and the next address may be opened or closed only after all have. Other
   // ports ignore this.
   virtual Status open_address(const Gid& /*address*/) { return ok(); }
   virtual void close_address(const Gid& /*address*/) {}
@@ -107,8 +105,8 @@ class Port {
 
   // The kernel interface below a port may disappear and come back. Control detaches the port when
   // its link is down: from then on it neither receives nor sends. When each worker has ended a turn
-  // since, attach() opens the interface that is there now, or fails and may be retried; then
-  // workers read the port's info anew. Frames stay valid throughout. Other ports ignore this.
+  // since, attach() opens the interface that exists now, or fails and may be retried; then workers
+  // reread the port's info. Frames stay valid throughout. Other ports ignore this.
   virtual void detach() {}
   virtual Status attach() { return ok(); }
 

@@ -41,7 +41,7 @@ class alignas(64) QueueCounters {
   }
 
  private:
-  // One writer, so an increment is a load and a store. Relaxed: a counter orders nothing.
+  // One writer, so an increment is a load and a store. Relaxed counters.
   using Counter = std::atomic<std::uint64_t>;
   static void add(Counter& counter, std::uint64_t count) {
     counter.store(counter.load(std::memory_order_relaxed) + count, std::memory_order_relaxed);

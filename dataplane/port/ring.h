@@ -1,11 +1,11 @@
 #pragma once
 
-// A bounded ring of pointers between threads: rte_ring in memory of its own, so that it works
-// without the EAL. One consumer, one or several producers; the ring doesn't own what it carries.
+// A bounded ring of pointers between threads: rte_ring in separately allocated memory, so that it
+// works without the EAL. One consumer, one or several producers; the ring doesn't own its elements.
 //
-// Several producers take a lock for each burst. rte_ring's own mode for that isn't lock-free either
-// (a producer waits for those before it), and in DPDK 22.11 it has no acquire between producers, so
-// that only the processor's order makes it right.
+// Several producers take a lock for each burst. rte_ring's own multi-producer mode isn't lock-free
+// either (a producer waits for earlier ones), and in DPDK 22.11 it has no acquire between
+// producers, so it is only correct on processors with strong ordering.
 
 #include <atomic>
 #include <cstdint>

@@ -45,7 +45,7 @@ bool is_gone(pid_t process) { return ::kill(process, 0) != 0 && errno == ESRCH; 
 
 Status use_private_runtime_folder() {
   if (::getuid() == 0) {
-    return ok();  // it takes /var/run
+    return ok();  // it uses /var/run
   }
   const auto folder = make_private_folder();
   if (!folder) {
@@ -71,8 +71,7 @@ UniqueFd lock_folder(const std::string& path) {
   return folder;
 }
 
-// Nobody else can replace a folder by a link after the check, since only we may write to its
-// parent.
+// A folder can't be replaced by a link after the check, since only we may write to its parent.
 void remove_dead_folders(const std::string& parent, const std::string& name) {
   struct stat facts = {};
   if (::lstat(parent.c_str(), &facts) != 0 || !is_our_folder(facts)) {

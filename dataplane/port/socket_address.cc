@@ -41,7 +41,7 @@ Gid gid_of(const sockaddr& address) {
 }
 
 std::uint16_t port_of(const sockaddr& address) {
-  sockaddr_in in{};  // both kinds have it in the same place
+  sockaddr_in in{};  // both families have it at the same offset
   std::memcpy(&in, &address, sizeof(address));
   return ntohs(in.sin_port);
 }

@@ -20,7 +20,7 @@ constexpr std::uint32_t kBthQpn = 4;             // the word whose low 24 bits a
 constexpr std::uint32_t kIpv4NoOptions = 0x45;   // the first byte: version 4, 20 bytes
 constexpr std::uint32_t kIpv4Fragment = 0x3FFF;  // of its word: more follow, or not the first
 
-// Writes a program from beginning to end. Jumps go forward, to where land() is called.
+// Writes a program sequentially. Jumps go forward, to the position at which land() is called.
 class Writer {
  public:
   using Jump = std::size_t;  // the instruction's index

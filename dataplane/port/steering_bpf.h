@@ -15,10 +15,10 @@ namespace uroce {
 // For UDP datagrams; their payload begins with the BTH.
 [[nodiscard]] std::vector<sock_filter> datagram_steering_bpf(std::uint16_t workers);
 
-// For packet sockets: any frame, with or without a VLAN tag. What isn't RoCEv2 goes to worker 0.
+// For packet sockets: any frame, with or without a VLAN tag. Other packets go to worker 0.
 [[nodiscard]] std::vector<sock_filter> packet_steering_bpf(std::uint16_t workers);
 
-// As the kernel takes it. REQUIRES: `program` lives as long.
+// The kernel's form of it. REQUIRES: `program` outlives it.
 [[nodiscard]] inline sock_fprog as_filter(std::span<sock_filter> program) {
   return {.len = static_cast<unsigned short>(program.size()), .filter = program.data()};
 }

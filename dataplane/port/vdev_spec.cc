@@ -13,9 +13,10 @@ namespace {
 constexpr std::uint32_t kPacketSlotHeader = 80;
 constexpr std::uint32_t kPacketBlock = 65'536;
 constexpr std::uint32_t kMemifLine = 64;
-// virtio_user wants room for its own header beside the frame.
+// virtio_user needs space for its own header besides the frame.
 constexpr std::uint32_t kVirtioHeader = 12;
-// AF_XDP wants chunks of 2048 bytes to a page; besides the frame they hold the mbuf's own parts.
+// AF_XDP requires chunks of 2048 bytes up to a page; besides the frame they contain the mbuf's own
+// parts.
 constexpr std::uint32_t kXdpBufferMin = 2'048;
 constexpr std::uint32_t kXdpBufferMax = 3'456;
 
@@ -84,7 +85,7 @@ VdevSpec complete_vdev(std::string_view text, std::uint32_t mtu, std::uint16_t q
     spec.on_interface = true;
     complete_af_packet(&spec, frame, queues);
   } else if (spec.name.starts_with("net_af_xdp")) {
-    spec.mtu_by_arguments = true;  // The kernel interface's own.
+    spec.mtu_by_arguments = true;  // the kernel interface's own MTU
     spec.on_interface = true;
     spec.forgets_buffers = true;
     spec.buffers_without_gaps = true;
@@ -98,7 +99,7 @@ VdevSpec complete_vdev(std::string_view text, std::uint32_t mtu, std::uint16_t q
     if (vdev_argument(spec.arguments, "server") == "1") {
       spec.listens_on = vdev_argument(spec.arguments, "path");
       spec.waits_for_peer = true;
-      // Its own choice would be known too late.
+      // The driver's own choice would be known too late.
       add_default(&spec, "mac", to_string(random_mac()));
     }
   } else if (spec.name.starts_with("net_vhost") || spec.name.starts_with("eth_vhost")) {
@@ -109,7 +110,7 @@ VdevSpec complete_vdev(std::string_view text, std::uint32_t mtu, std::uint16_t q
   } else if (spec.name.starts_with("net_tap")) {
     spec.on_interface = true;
   } else if (spec.name.starts_with("net_ring") || spec.name.starts_with("net_pcap")) {
-    spec.mtu_by_arguments = true;  // Any size; there is nothing to set.
+    spec.mtu_by_arguments = true;  // any size; nothing to set
   }
   return spec;
 }

@@ -1,7 +1,7 @@
 #pragma once
 
-// Vdev strings as users give them, completed with what uroce needs of each driver: room for the
-// MTU, one queue a worker, and the drivers' known quirks (port/README.md lists them).
+// The user's vdev strings, completed with the arguments that uroce needs for each driver: buffers
+// for the MTU, one queue per worker, and the drivers' known quirks (listed in port/README.md).
 
 #include <cstdint>
 #include <string>
@@ -11,19 +11,19 @@ namespace uroce {
 
 struct VdevSpec {
   std::string name;       // "net_memif0"
-  std::string arguments;  // "role=server,bsize=4288"; the user's own come first and win
+  std::string arguments;  // "role=server,bsize=4288"; the user's own come first and take precedence
   // The driver reports no larger frames than 1518 bytes, or none at all, and refuses an MTU: its
   // own arguments size it.
   bool mtu_by_arguments = false;
-  std::uint32_t buffer_bytes = 0;      // of frame data in an mbuf, at least
+  std::uint32_t buffer_bytes = 0;      // minimum of frame data in an mbuf
   std::uint32_t buffer_bytes_max = 0;  // the driver's maximum; 0: any
   std::string listens_on{};            // the socket that the driver creates, or empty
   bool on_interface = false;           // a kernel interface, which may disappear and come back
-  bool forgets_buffers = false;  // leaks those that the kernel holds when the device is closed
+  bool forgets_buffers = false;  // leaks buffers that the kernel holds when the device is closed
   // The driver registers the pool with the kernel as one area, as long as the sum of its buffers:
-  // gaps between them, as at the end of each page, would leave the last ones outside.
+  // with gaps between them, as at the end of each page, the last ones would be outside.
   bool buffers_without_gaps = false;
-  bool waits_for_peer = false;  // the probe returns only when somebody has connected
+  bool waits_for_peer = false;  // the probe returns only after a peer has connected
 };
 
 [[nodiscard]] VdevSpec complete_vdev(std::string_view spec, std::uint32_t mtu,

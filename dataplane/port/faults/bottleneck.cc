@@ -28,8 +28,8 @@ bool Bottleneck::marks(std::uint64_t backlog, double draw) const {
 }
 
 Bottleneck::Fate Bottleneck::admit(std::uint32_t bytes, bool ecn_capable, double draw, Time now) {
-  // A frame is far shorter than a second even at a bit a second short of nothing: 9,018 bytes are
-  // 1.2e15 ticks at 1 kb/s, and rates below that aren't taken (faults.cc).
+  // No overflow: 9,018 bytes take 1.2e15 ticks at 1 kb/s, and lower rates aren't accepted
+  // (faults.cc).
   const std::uint64_t takes = bytes * kBitsPerByte * kTicksPerSecond / config_.rate;
   const std::uint64_t arrives = now * kTicks;
   std::uint64_t free_at = free_at_.load(std::memory_order_relaxed);

@@ -119,7 +119,7 @@ FaultEvents::FaultEvents(const std::vector<FaultEvent>& events) {
   }
 }
 
-// The index of its queue pair among those seen so far.
+// The index of the packet's queue pair among those seen so far.
 std::optional<std::size_t> FaultEvents::place_of(const Packet& packet, bool response) {
   std::vector<Seen>& all = response ? responses_ : requests_;
   const auto found = std::find_if(all.begin(), all.end(),

@@ -1,8 +1,8 @@
 #pragma once
 
-// Events: what happens to the one packet that a test names, as Lumina does it to network cards
-// (SIGCOMM'23): "qp:0/psn:4/iter:2:drop" loses the packet with the fifth PSN that the first queue
-// pair is sent, when it passes for the second time.
+// Events: faults for single packets that a test selects, as Lumina does for network cards
+// (SIGCOMM'23): "qp:0/psn:4/iter:2:drop" drops the packet with the fifth PSN sent to the first
+// queue pair, when it passes for the second time.
 //
 //   qp:N      the N-th queue pair, counted from 0 as their packets are first seen
 //   qpn:N     the queue pair with this number (0x11 or 17), which its packets name as destination
@@ -27,7 +27,7 @@ enum class FaultAction : std::uint8_t { kDrop, kCongested, kCorrupt, kDuplicate,
 
 struct FaultEvent {
   bool by_number = false;
-  std::uint32_t qp = 0;  // number of the queue pair, or its place in their order
+  std::uint32_t qp = 0;  // QP number, or index in order of appearance
   bool response = false;
   std::uint32_t psn = 0;  // relative
   std::uint32_t iteration = 1;
@@ -36,24 +36,23 @@ struct FaultEvent {
   bool operator==(const FaultEvent&) const = default;
 };
 
-// EINVAL says what is wrong with the text.
+// EINVAL with a sentence.
 [[nodiscard]] Result<FaultEvent> parse_fault_event(std::string_view text);
 [[nodiscard]] std::string to_string(const FaultEvent& event);
 
-// Watches the packets of connections and says to which of them something happens. All queues of a
-// port share one, so that the order of queue pairs doesn't depend on who polls them: a lock, which
-// only ports with events take. Any thread.
+// Matches packets against the events. Shared by all queues of a port, so that the order of queue
+// pairs doesn't depend on the polling worker: takes a lock, only for ports with events. Any thread.
 class FaultEvents {
  public:
   static constexpr std::size_t kEventsMax = 64;
-  // Queue pairs of a kind that are told apart, from the first one on.
+  // Queue pairs tracked per kind, in order of appearance.
   static constexpr std::size_t kQpsMax = 1'024;
 
   explicit FaultEvents(const std::vector<FaultEvent>& events);
 
-  // A packet passes. Counts it, once a call.
+  // Counts a passing packet and returns its event, if any. Call once per packet.
   [[nodiscard]] std::optional<FaultAction> pass(const Packet& packet);
-  // The same of a frame; nothing happens to one that isn't RoCE.
+  // The same for a frame; nullopt if it isn't RoCE.
   [[nodiscard]] std::optional<FaultAction> pass(const Frame& frame);
 
  private:
@@ -63,7 +62,7 @@ class FaultEvents {
   };
   struct Waiting {
     FaultEvent event;
-    std::uint32_t passed = 0;  // times that its packet came
+    std::uint32_t passed = 0;  // times that its packet has passed
   };
   std::optional<std::size_t> place_of(const Packet& packet, bool response);
 

@@ -8,7 +8,7 @@
 namespace uroce {
 namespace {
 
-// A reordered frame waits until so many later ones have passed, or for this time if none come.
+// A reordered frame waits until this many later ones have passed, or for this time if none arrive.
 constexpr std::uint32_t kPassesMax = 4;
 constexpr Duration kReorderHold = 50 * kNanosecondsPerMicrosecond;
 
@@ -130,7 +130,7 @@ void FaultLane::apply_event(Frame& frame, Fate* fate) {
       mark(frame);
       break;
     case FaultAction::kCorrupt: {
-      // Where the ICRC must detect it: elsewhere it masks some bits.
+      // A bit that the ICRC covers; it masks some others.
       Frame looked_at = frame;
       static_cast<void>(parse_headers(looked_at));
       const auto bth = static_cast<std::size_t>(looked_at.packet.bth - frame.data);

@@ -32,7 +32,7 @@ class FaultRandom {
     z = (z ^ (z >> 27U)) * 0x94D0'49BB'1331'11EBU;
     return z ^ (z >> 31U);
   }
-  // From 0 to less than 1.
+  // In [0, 1).
   double draw() { return static_cast<double>(next() >> 11U) * 0x1p-53; }
   bool chance(double probability) { return draw() < probability; }
 
@@ -42,22 +42,23 @@ class FaultRandom {
 
 class FaultLane {
  public:
-  // Frames that it holds back at most; then it pushes back, whatever a bottleneck's queue takes.
+  // Maximum of frames held; beyond that offer() accepts none, whatever the size of a bottleneck's
+  // queue.
   static constexpr std::uint32_t kHeldMax = 1'024;
 
   // `bottleneck`, `events`: nullptr: none. They may be shared with other lanes.
   FaultLane(const Faults& faults, std::uint64_t number, Bottleneck* bottleneck,
             FaultEvents* events);
 
-  // Frames that offer() would take: each may be repeated.
+  // Number of frames that offer() would accept, allowing for a duplicate of each.
   [[nodiscard]] std::uint32_t room() const {
     return (kHeldMax - static_cast<std::uint32_t>(line_.size() + late_.size())) / 2;
   }
   // Takes all of them. REQUIRES: count <= room().
   void offer(Frame* const* frames, std::uint32_t count, bool enabled, Port& port, Time now);
-  // Hands out the frames whose time has come.
+  // Returns frames that are due.
   std::uint32_t take(Frame** frames, std::uint32_t max, Time now);
-  // Puts frames back that nobody took, in front.
+  // Puts back, in front, frames that weren't accepted.
   void put_back(Frame* const* frames, std::uint32_t count);
   [[nodiscard]] Time next_due() const;
   void release_all(Port& port);
@@ -75,7 +76,7 @@ class FaultLane {
     std::uint32_t passes;
     std::uint64_t detail;
   };
-  // Written by the queue's worker only, read by any thread. Relaxed: a counter orders nothing.
+  // Written by the queue's worker only, read by any thread. Relaxed counters.
   using Counter = std::atomic<std::uint64_t>;
   static void count(Counter& counter) { counter.fetch_add(1, std::memory_order_relaxed); }
 

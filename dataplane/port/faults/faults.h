@@ -1,6 +1,6 @@
 #pragma once
 
-// Faults that a port can be told to have: SPEC of `uroced --faults`, for instance
+// Simulated faults of a port: SPEC of `uroced --faults`, for instance
 //   "loss=0.01,dup=0.01,reorder=0.02,corrupt=0.001,delay=20us,seed=7"
 //   "rate=10gbit,queue=400k,kmin=100k,kmax=400k,pmax=0.2,delay=50us"
 //   "at=qp:0/psn:4:drop,at=qp:0/psn:4/iter:2:drop"
@@ -36,7 +36,7 @@ struct Faults {
 
 // Keys as above, in any order and each at most once, but for `at`, an event. delay takes ns, us, ms
 // or s, rate kbit, mbit or gbit, and bytes may end in k or m (1,000 and 1,000,000). EINVAL names
-// the key that is wrong. An empty SPEC is no faults.
+// the key that is wrong. An empty SPEC: no faults.
 [[nodiscard]] Result<Faults> parse_faults(std::string_view spec);
 [[nodiscard]] std::string to_string(const Faults& faults);
 

@@ -13,7 +13,7 @@ namespace uroce {
 
 // State common to all queues.
 struct FaultyPort::Shared {
-  std::deque<Bottleneck> narrows;       // of receiving and of sending
+  std::deque<Bottleneck> narrows;       // one per direction: receiving and sending
   std::unique_ptr<FaultEvents> events;  // nullptr: none
   bool receives_events = false;
 };
@@ -79,8 +79,8 @@ LinkFaultCounts FaultyPort::fault_counts() const {
   return sum;
 }
 
-// Sends frames that are due; also runs at every receive, so that held frames leave even if nobody
-// sends. False if the inner port took fewer.
+// Sends frames that are due; also runs at every receive, so that held frames leave even if nothing
+// is sent. False if the inner port accepted fewer.
 bool FaultyPort::pump(Queue& queue, std::uint16_t index, Time now) {
   std::array<Frame*, kBurstMax> burst;
   std::uint32_t count = 0;

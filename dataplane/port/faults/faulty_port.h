@@ -6,7 +6,7 @@
 //
 // A frame of a loopback port passes it twice, sent and received, but events see it once.
 //
-// A queue is used by its own worker only, as in every port.
+// As for every port, a queue is used by its own worker only.
 
 #include <atomic>
 #include <cstdint>
@@ -27,18 +27,18 @@ class FaultyPort : public Port {
   // Disables (or enables) the faults; frames that are held back are still delivered. Any thread.
   void set_enabled(bool enabled) { enabled_.store(enabled, std::memory_order_relaxed); }
 
-  // Other faults, with their counts of frames and packets begun anew; frames that are held back are
-  // lost. A queue has them from its next take_over() on. Control thread; not again before all
-  // queues have taken over.
+  // Sets other faults and restarts their frame and packet counts; held frames are lost. Takes
+  // effect for a queue at its next take_over(). Control thread; not again before all queues have
+  // taken over.
   void change(const Faults& faults);
 
-  // Of both directions and all queues. Not while queues take over.
+  // Sum over both directions and all queues. Not while queues take over.
   [[nodiscard]] LinkFaultCounts fault_counts() const;
 
   std::uint32_t rx_burst(std::uint16_t queue, Frame** frames, std::uint32_t max, Time now) override;
   std::uint32_t tx_burst(std::uint16_t queue, Frame** frames, std::uint32_t count,
                          Time now) override;
-  // Bytes do change here: all frames have ICRCs.
+  // Faults change bytes, so all frames need an ICRC.
   std::uint32_t allocate(Frame** frames, std::uint32_t count) override {
     const std::uint32_t given = inner_->allocate(frames, count);
     for (std::uint32_t i = 0; i < given; ++i) {
@@ -48,7 +48,7 @@ class FaultyPort : public Port {
   }
   void release(Frame** frames, std::uint32_t count) override { inner_->release(frames, count); }
   [[nodiscard]] std::uint32_t generation() const override { return inner_->generation(); }
-  // Nothing may pass it by.
+  // All frames must pass this port.
   [[nodiscard]] PortInfo info() const override {
     PortInfo info = inner_->info();
     info.wants_frames = true;

@@ -37,7 +37,7 @@ class ShmPool {
   ShmPool(const ShmPool&) = delete;  // frames know where their buffers are
   ShmPool& operator=(const ShmPool&) = delete;
 
-  // `memory`: of the buffer with this number, for the first time.
+  // Adds the buffer with this number and memory.
   ShmBuffer& add(std::uint32_t number, std::byte* memory) {
     ShmBuffer& buffer = buffers_[number];
     buffer.memory = memory;
@@ -45,7 +45,7 @@ class ShmPool {
     put_last(buffer);
     return buffer;
   }
-  // The first one; nullptr: none is left.
+  // Takes the first one; nullptr: none is left.
   ShmBuffer* take() {
     if (count_ == 0) {
       return nullptr;
@@ -64,14 +64,14 @@ class ShmPool {
     frame.capture_serial = 0;
     return buffer;
   }
-  // It is taken next, since its memory is still in this processor's cache.
+  // Puts it at the front: its memory is still in this processor's cache.
   void put_first(ShmBuffer& buffer) {
     UROCE_CHECK(count_ < size());
     first_ = first_ == 0 ? size() - 1 : first_ - 1;
     free_[first_] = &buffer;
     ++count_;
   }
-  // All others are taken before it.
+  // Puts it at the end.
   void put_last(ShmBuffer& buffer) {
     UROCE_CHECK(count_ < size());
     const std::size_t behind = first_ + count_;

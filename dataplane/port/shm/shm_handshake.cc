@@ -18,7 +18,7 @@ namespace {
 
 constexpr int kAnswerMs = 1'000;  // the time limit for the other's hello
 
-// Our workers write to it: that must never block, as it might for a file of another kind.
+// Our workers write to it, which must never block, as it might for another kind of file.
 bool is_eventfd(int descriptor) {
   std::array<char, 64> target{};
   const std::string link = "/proc/self/fd/" + std::to_string(descriptor);

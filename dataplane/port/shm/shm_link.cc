@@ -13,7 +13,7 @@ namespace uroce {
 namespace {
 
 // Space in front of a frame in its slot, so that the payload of most frames of a large message
-// (behind untagged Ethernet, IPv4, UDP and a BTH alone) begins with a cache line.
+// (after untagged Ethernet, IPv4, UDP and a BTH alone) is aligned to a cache line.
 constexpr std::size_t kHeadroom = 128 - 54;
 
 // An odd number of cache lines: frames then spread over all sets of the caches.
@@ -88,8 +88,8 @@ std::uint32_t ShmLink::send(std::uint16_t queue, Frame* const* frames, std::uint
   return sent;
 }
 
-// How many of `count` frames the other may get now. Counted before comparing with the limit, so
-// that workers which send at the same time don't exceed it together.
+// The number of frames, of `count`, that may be lent to the other now. Counted before comparing
+// with the limit, so that concurrent senders don't exceed it together.
 std::uint32_t ShmLink::lend(std::uint32_t count) {
   const std::uint32_t most = memory_.slots() / kLentParts * (kLentParts - 1);
   if (lent_count_.fetch_add(count, std::memory_order_relaxed) + count <= most) [[likely]] {
@@ -105,11 +105,11 @@ std::uint32_t ShmLink::lend(std::uint32_t count) {
   return count - too_many;
 }
 
-// One of our queues always wakes the same queue of theirs, which reads its ring.
+// Each of our queues always wakes the same queue of theirs, which reads its ring.
 void ShmLink::ring(Queue& self, std::uint16_t queue) {
   const std::size_t theirs = queue % peer_->wakeups.size();
-  // Orders `sent` before reading their nap, as their nap is before reading `sent` (nap()): one of
-  // the two sees the other.
+  // Orders the store of `sent` before the load of their nap, as they store the nap before loading
+  // `sent` (nap()): at least one of the two sees the other.
   std::atomic_thread_fence(std::memory_order_seq_cst);
   const std::uint32_t nap =
       peer_->memory.records().naps[theirs].value.load(std::memory_order_relaxed);
@@ -255,8 +255,8 @@ std::uint32_t ShmLink::allocate(Frame** frames, std::uint32_t count) {
 // Slots that the other has returned. One that it doesn't hold can't be returned.
 //
 // The slot of a long frame is reused after all others: its lines are in the cache of the other's
-// processor, which would have to be asked for each; later they are in a shared cache, or in memory.
-// With few lines that costs less than to load the next slot's from memory.
+// processor, from which each would have to be fetched; later they are in a shared cache, or in
+// memory. For few lines that costs less than loading the next slot's from memory.
 void ShmLink::take_returns() {
   if (peer_ == nullptr || broken()) {
     return;

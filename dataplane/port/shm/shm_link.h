@@ -2,8 +2,8 @@
 
 // One daemon's end of one connection: its own memory with the frames it sends, and the other
 // daemon's memory once that has connected. It is used for one other daemon only: the next one gets
-// new memory, so one that is gone, or is thought to be gone, can't see or disturb anything. It
-// exists until the last frame of either memory has been released, and is then destroyed.
+// new memory, so a disconnected daemon can't read or disturb anything. It exists until the last
+// frame of either memory has been released, and is then destroyed.
 //
 // Values that the other daemon writes are read once and compared with a bound. An invalid one marks
 // the link as broken(): nothing more is received from it or sent to it, and the port ends it.
@@ -34,36 +34,36 @@ struct ShmPeer {
 
 class ShmLink {
  public:
-  // Frames up to this length are copied whole, and their slot is given back at once, to be used
-  // again next. Those of longer ones are used again after all others.
+  // Frames up to this length are copied completely, and their slot is returned at once and reused
+  // next. Slots of longer ones are reused after all others.
   static constexpr std::uint32_t kWholeMax = 512;
   static constexpr std::uint32_t kSlotsPerQueue = 2'048;
-  // The share of the other's slots that received frames kept here may hold: further frames are
-  // copied whole, so that the other never runs out of slots.
+  // One kHeldShare-th of the other's slots may be held by received frames here: further frames are
+  // copied completely, so that the other never runs out of slots.
   static constexpr std::uint32_t kHeldShare = 2;
   // At most three of kLentParts parts of our slots are lent to the other, which is more than it may
   // hold: further frames for it are refused, and the last part is for frames that are looped back
   // to the port's own address.
   static constexpr std::uint32_t kLentParts = 4;
 
-  // `lock`: the port's.
+  // `lock`: of the port.
   static Result<std::unique_ptr<ShmLink>> make(std::uint16_t queues, std::uint32_t mtu,
                                                SpinLock& lock);
 
   void join(ShmPeer peer);
   [[nodiscard]] const ShmMemory& memory() const { return memory_; }
 
-  // As Port's of the same names. REQUIRES: the frames are of this link.
+  // Like the functions of Port with the same names. REQUIRES: the frames are of this link.
   std::uint32_t send(std::uint16_t queue, Frame* const* frames, std::uint32_t count,
                      QueueCounters* counters);
-  // Frames that wait in the rings of a queue, at most `max`.
+  // Number of frames waiting in the rings of a queue, at most `max`.
   [[nodiscard]] std::uint32_t waiting(std::uint16_t queue, std::uint32_t max);
-  // Into the empty buffers into[0..count), of which the first n are filled; returns n.
+  // Receives into the empty buffers into[0..count), fills the first n, and returns n.
   std::uint32_t receive(std::uint16_t queue, ShmBuffer* const* into, std::uint32_t count,
                         QueueCounters* counters);
 
   std::uint32_t allocate(Frame** frames, std::uint32_t count);
-  // A frame that wasn't sent; the slot of a received one, which the other sees after
+  // Releases a frame that wasn't sent, or the slot of a received one, which the other sees after
   // publish_returns().
   void release(ShmBuffer& buffer);
   void publish_returns();
@@ -72,7 +72,7 @@ class ShmLink {
   void wake_up(std::uint16_t queue) { nap(queue, false); }
 
   [[nodiscard]] bool broken() const { return broken_.load(std::memory_order_relaxed); }
-  // Whether none of its frames is anywhere but in its own pool, or with the other daemon.
+  // Whether all its frames are in its own pool, or with the other daemon.
   [[nodiscard]] bool idle() const {
     return ours_out_.load(std::memory_order_acquire) == 0 &&
            theirs_held_.load(std::memory_order_acquire) == 0;
@@ -100,14 +100,14 @@ class ShmLink {
   SpinLock& lock_;
   ShmMemory memory_;
   ShmPool pool_;
-  // For each slot: what the other daemon holds of it. Set by the worker that sends (release), read
-  // when the slot is returned (acquire).
+  // For each slot: what is lent to the other daemon. Set by the sending worker (release), read when
+  // the slot is returned (acquire).
   std::vector<std::atomic<Lent>> lent_slots_;
   std::vector<Queue> queues_;
   std::unique_ptr<ShmPeer> peer_;
-  std::vector<std::uint32_t> taken_;  // of each of the other's rings, by the worker that reads it
-  std::uint32_t returned_ = 0;        // slots given back to the other
-  std::uint32_t returns_seen_ = 0;    // slots that came back
+  std::vector<std::uint32_t> taken_;           // entries read of each of the other's rings
+  std::uint32_t returned_ = 0;                 // slots given back to the other
+  std::uint32_t returns_seen_ = 0;             // slots that came back
   std::atomic<std::uint32_t> ours_out_{0};     // frames being built here
   std::atomic<std::uint32_t> lent_count_{0};   // slots that the other holds
   std::atomic<std::uint32_t> theirs_held_{0};  // received frames that hold a slot

@@ -35,9 +35,9 @@ Result<ShmMemory> ShmMemory::make(std::uint32_t slots, std::uint32_t stride) {
   return memory;
 }
 
-// Sealed as ours is, so that nobody but the other daemon writes to it. Reading it must never fault:
-// so it can't shrink, and isn't on huge pages, which may run out. (Memory of this kind has none of
-// the faults that other file systems may cause.)
+// Sealed like ours, so that only the other daemon writes to it. Reading it must never raise SIGBUS:
+// so it can't shrink, and isn't on huge pages, which may run out. (Files of other file systems
+// could raise it, too; a memfd can't.)
 Result<ShmMemory> ShmMemory::open(UniqueFd descriptor, std::uint32_t slots, std::uint32_t stride) {
   const std::size_t size = size_of(slots, stride);
   struct stat about {};

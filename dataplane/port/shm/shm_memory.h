@@ -1,7 +1,7 @@
 #pragma once
 
-// One daemon's half of the shared memory (shm_records.h): a memfd that nobody else can write to and
-// nobody can shrink (F_SEAL_FUTURE_WRITE, F_SEAL_SHRINK).
+// One daemon's half of the shared memory (shm_records.h): a memfd that only it can write to and
+// that can't be shrunk (F_SEAL_FUTURE_WRITE, F_SEAL_SHRINK).
 
 #include <cstddef>
 #include <cstdint>
@@ -14,10 +14,10 @@ namespace uroce {
 
 class ShmMemory {
  public:
-  // Where frames begin.
+  // Offset of the first frame.
   static constexpr std::size_t kFramesOffset = (sizeof(ShmRecords) + 4095) / 4096 * 4096;
 
-  // Ours. All zero.
+  // Creates our memory, zeroed.
   static Result<ShmMemory> make(std::uint32_t slots, std::uint32_t stride);
   // The memory that the other daemon passed: EPROTO if it isn't a sealed memfd of this size.
   static Result<ShmMemory> open(UniqueFd descriptor, std::uint32_t slots, std::uint32_t stride);

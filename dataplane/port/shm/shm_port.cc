@@ -15,7 +15,7 @@
 namespace uroce {
 namespace {
 
-// As that of frames to send (shm_link.cc): an odd number of cache lines.
+// Like the stride of frames to send (shm_link.cc): an odd number of cache lines.
 std::size_t received_stride(std::uint32_t capacity) {
   return ((capacity + kCacheLine - 1) / kCacheLine | 1U) * kCacheLine;
 }
@@ -59,7 +59,7 @@ ShmPort::ShmPort(std::string spec, std::string path, const PortOptions& options)
       rendezvous_(std::move(path)) {
   const std::size_t stride = received_stride(received_.capacity());
   const std::uint32_t count = kReceivedPerQueue * options.queues;
-  // Not set to zero, so that pages come with their first use.
+  // Not zeroed, so that pages are allocated at first use.
   received_memory_ = std::make_unique_for_overwrite<std::byte[]>(stride * count);
   for (std::uint32_t i = 0; i < count; ++i) {
     received_.add(i, received_memory_.get() + stride * i).received = true;
@@ -111,7 +111,7 @@ Status ShmPort::join(int connection) {
                        .mtu = mtu_};
   auto peer = exchange_hello(connection, stop_.get(), hello, memory, wakeups);
   if (!peer) {
-    renew_link();  // the failed peer may have our memory now
+    renew_link();  // the failed peer may have mapped our memory
     return peer.error();
   }
   const std::uint32_t mtu = peer->mtu;
@@ -126,13 +126,13 @@ Status ShmPort::join(int connection) {
                           : "the daemon at the other end has MTU " + std::to_string(mtu) +
                                 ": longer frames than the smaller MTU of both are lost");
   for (const auto& queue : queues_) {
-    queue->wakeup.ring();  // sleepers check what has come meanwhile
+    queue->wakeup.ring();  // sleepers check for frames that arrived meanwhile
   }
-  joined_.store(true, std::memory_order_release);  // last: a thread that sees it finds all of this
+  joined_.store(true, std::memory_order_release);  // last: publishes all of the above
   return ok();
 }
 
-// Frames in flight are lost, as with the cable pulled.
+// Frames in flight are lost, as when a cable is pulled.
 void ShmPort::part() {
   set_trouble(link_->broken() ? "the daemon at the other end wrote invalid indices"
                               : "the daemon at the other end has gone");
@@ -140,7 +140,7 @@ void ShmPort::part() {
   joined_.store(false);
 }
 
-// Memory that one daemon has, or had, isn't given to the next one.
+// Memory that one daemon has had access to isn't given to the next one.
 void ShmPort::renew_link() {
   while (!make_link() && !stopping_.load()) {
     joined_.store(false);
@@ -229,8 +229,8 @@ std::uint32_t ShmPort::tx_burst(std::uint16_t queue, Frame** frames, std::uint32
   return sent;
 }
 
-// Workers have empty frames in stock, so for a while they build some in memory of a link that has
-// ended. False: there is no frame for it.
+// Moves a frame that was built in memory of an ended link, from a worker's stock of empty frames,
+// to the current link. False: no frame is available.
 bool ShmPort::move_over(Frame** frame, const ShmLink* link) {
   Frame* moved = nullptr;
   if (allocate(&moved, 1) == 0) {

@@ -2,9 +2,8 @@
 
 // --port shm,path=FILE: connects two daemons of one machine, each of which reads the other's
 // memory. Queue pairs build frames in memory that the other daemon has mapped, and the other's
-// worker reads them there: the port copies nothing, and as nothing between the two ends could
-// change a byte, frames have no ICRC (Frame::icrc_left_out). Needs no privileges, EAL or huge
-// pages.
+// worker reads them there: the port copies nothing, and as no byte can change between the two ends,
+// frames have no ICRC (Frame::icrc_left_out). Needs no privileges, EAL or huge pages.
 //
 // A separate thread of the port finds the other daemon, and detects when it is gone. Workers use
 // the current link under a lock per queue, which is held for a burst and contended only by that
@@ -29,9 +28,9 @@ namespace uroce {
 
 class ShmPort final : public Port {
  public:
-  static constexpr std::uint32_t kReceivedPerQueue = 2'048;  // buffers for frames that came
-  // Connections that have ended while frames of theirs are still held; more wait for these. Beside
-  // them each worker that has nothing to send may have empty frames of one in stock.
+  static constexpr std::uint32_t kReceivedPerQueue = 2'048;  // buffers for received frames
+  // Maximum of ended connections whose frames are still held; new connections wait for these. In
+  // addition each worker that has nothing to send may have empty frames of one in stock.
   static constexpr std::size_t kEndedMax = 8;
 
   // `spec`: see shm_spec.h. Errors are sentences for the user.
@@ -56,8 +55,8 @@ class ShmPort final : public Port {
  private:
   struct Queue {
     SpinLock lock;
-    ShmLink* link = nullptr;  // under the lock
-    EventFd wakeup;           // wakes its worker; never read, since it is waited for edge-triggered
+    ShmLink* link = nullptr;  // guarded by the lock
+    EventFd wakeup;           // wakes its worker; never read, since epoll is edge-triggered
     QueueCounters counters;
   };
   ShmPort(std::string spec, std::string path, const PortOptions& options);
@@ -74,7 +73,7 @@ class ShmPort final : public Port {
   std::uint32_t mtu_;
   EtherAddress mac_;
   std::vector<std::unique_ptr<Queue>> queues_;
-  mutable SpinLock lock_;  // of what follows up to received_
+  mutable SpinLock lock_;  // guards the following up to received_
   std::unique_ptr<ShmLink> link_;
   std::vector<std::unique_ptr<ShmLink>> ended_;
   ShmPool received_;
@@ -82,7 +81,7 @@ class ShmPort final : public Port {
   std::atomic<std::uint32_t> generation_{0};  // number of links so far; written under lock_
 
   mutable std::mutex trouble_mutex_;
-  std::string trouble_;  // why no other daemon is connected; empty: one is
+  std::string trouble_;  // why no other daemon is connected; empty if connected
   std::atomic<bool> joined_{false};
   ShmRendezvous rendezvous_;
   EventFd stop_;

@@ -21,8 +21,8 @@
 
 namespace uroce {
 
-inline constexpr std::uint32_t kShmRingEntries = 1'024;  // frames on their way, of each queue
-inline constexpr std::uint32_t kShmSlotsMax = 8'192;     // of a daemon's memory
+inline constexpr std::uint32_t kShmRingEntries = 1'024;  // frames in flight per queue
+inline constexpr std::uint32_t kShmSlotsMax = 8'192;     // in a daemon's memory
 // A connection begins with one message: a descriptor for the memory, and one to wake each queue.
 inline constexpr std::uint32_t kShmQueuesMax = kDescriptorsMax - 1;
 
@@ -41,7 +41,7 @@ static_assert(sizeof(ShmDescriptor) == sizeof(std::uint64_t));
 static_assert(kShmSlotsMax <= 65'536);
 
 struct ShmRing {
-  // Written with release behind the entries, read with acquire before them.
+  // Written with release after the entries, read with acquire before them.
   ShmCursor sent;
   alignas(64) std::array<std::atomic<std::uint64_t>, kShmRingEntries> entries;
 };
@@ -49,7 +49,7 @@ struct ShmRing {
 struct ShmRecords {
   std::array<ShmCursor, kShmQueuesMax> taken;
   std::array<ShmCursor, kShmQueuesMax> naps;
-  // As ShmRing. Has room for all slots there can be, so it is never full.
+  // Like ShmRing. Has room for the maximum number of slots, so it is never full.
   ShmCursor returned;
   alignas(64) std::array<std::atomic<std::uint32_t>, kShmSlotsMax> returns;
   std::array<ShmRing, kShmQueuesMax> rings;

@@ -31,7 +31,7 @@ std::string folder_of(const std::string& path) {
   return slash == std::string::npos ? "." : slash == 0 ? "/" : path.substr(0, slash);
 }
 
-// They see what we send, and we what they send: nobody else may.
+// Both sides can read each other's traffic, so only the same user is accepted.
 Status check_user(int connection) {
   ucred peer{};
   socklen_t length = sizeof(peer);
@@ -45,8 +45,8 @@ Status check_user(int connection) {
   return ok();
 }
 
-// Locked while checking whether somebody listens. A file that somebody else has put there could be
-// locked for ever, or be a link to another file.
+// Locked while checking for a listener. A file of another user could be locked for ever, or be a
+// link to another file.
 Result<UniqueFd> open_lock(const std::string& path) {
   constexpr mode_t kOwnUser = 0600;
   UniqueFd lock(
@@ -90,7 +90,7 @@ Status ShmRendezvous::check() const {
   return ok();
 }
 
-// Invalid: nobody was there, and now we listen.
+// Invalid: no daemon was listening, so now we are.
 Result<UniqueFd> ShmRendezvous::connect_or_listen() {
   const auto lock = open_lock(path_ + ".lock");
   if (!lock) {
@@ -110,7 +110,7 @@ Result<UniqueFd> ShmRendezvous::connect_or_listen() {
     return system_error(("can't connect to " + path_).c_str());
   }
   if (is_socket_at(path_)) {
-    ::unlink(path_.c_str());  // what a killed daemon left
+    ::unlink(path_.c_str());  // left by a killed daemon
   }
   if (const Status listens = listen(); !listens) {
     return listens.error();
@@ -135,7 +135,7 @@ Status ShmRendezvous::listen() {
   return ok();
 }
 
-// No longer true if somebody has removed the file.
+// False if the file has been removed.
 bool ShmRendezvous::is_ours() const {
   struct stat about {};
   return listener_.valid() && ::lstat(path_.c_str(), &about) == 0 && about.st_ino == inode_;

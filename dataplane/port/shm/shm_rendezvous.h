@@ -1,7 +1,8 @@
 #pragma once
 
-// The UNIX socket through which two daemons find each other. The first to come listens, the second
-// connects; when one has gone, the other listens again. Only daemons of the same user are joined.
+// The UNIX socket through which two daemons find each other. The first listens, the second
+// connects; when one has gone, the other listens again. Only daemons of the same user are
+// connected.
 //
 // FILE.lock beside the socket is locked while a daemon checks whether another listens, removes the
 // socket of a killed daemon, and starts to listen.
@@ -32,8 +33,8 @@ class ShmRendezvous {
   // Checks whether a socket can be created there at all.
   [[nodiscard]] Status check() const;
 
-  // A connection to the other daemon; invalid: none has come yet. On an error, which says why none
-  // can come, call pause() before the next try.
+  // A connection to the other daemon; invalid: none yet. After an error, which says why none is
+  // possible, call pause() before the next attempt.
   Result<UniqueFd> meet(int stop);
   static void pause(int stop);
   // While there is a connection: turns further daemons away. Returns when the connection has ended,
@@ -49,7 +50,7 @@ class ShmRendezvous {
 
   std::string path_;
   UniqueFd listener_;
-  ino_t inode_ = 0;  // of the file that it made
+  ino_t inode_ = 0;  // of the socket file that it created
 };
 
 // Both sides send their hello message with descriptors. EPROTO and a sentence if the other one is

@@ -1,6 +1,7 @@
 #pragma once
 
-// "shm,path=FILE": what stands in --port for a port that joins two daemons of one machine.
+// Parses "shm,path=FILE", the argument of --port for a port that connects two daemons of one
+// machine.
 
 #include <string>
 #include <string_view>
@@ -10,7 +11,7 @@
 namespace uroce {
 
 struct ShmSpec {
-  std::string path;  // of the socket at which the two meet
+  std::string path;  // of the socket through which they connect
 };
 
 [[nodiscard]] bool is_shm_spec(std::string_view spec);

@@ -20,10 +20,10 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::uint32_t kProcessesMax = 65'536;  // looked at
+constexpr std::uint32_t kProcessesMax = 65'536;  // examined
 
 struct Holder {
-  std::uint64_t inode = 0;  // 0: the socket of nobody
+  std::uint64_t inode = 0;  // 0: no process's socket
   std::uint32_t user = 0;
 };
 
@@ -84,7 +84,7 @@ bool has_socket(const fs::path& process, const std::string& socket) {
   return false;
 }
 
-// "name (process N)"; empty: nobody whose descriptors we may read.
+// "name (process N)"; empty: no process whose descriptors we may read.
 std::string process_with(std::uint64_t inode) {
   const std::string socket = "socket:[" + std::to_string(inode) + "]";
   std::error_code failure;

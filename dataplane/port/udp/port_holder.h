@@ -9,9 +9,9 @@
 namespace uroce {
 
 // "uroced (process 1234)", "a process of user 1000" if that process can't be examined, "the kernel"
-// if no process has it. Empty: nobody has it, according to /proc.
+// if no process has it. Empty: /proc shows no holder.
 std::string roce_port_holder(const Gid& address);
-// The error message: that it is taken, by whom, and what to do about it.
+// The error message: the port is taken, the holder, and a remedy.
 std::string roce_port_taken(const Gid& address);
 
 }  // namespace uroce

@@ -29,7 +29,7 @@ bool is_error(const cmsghdr& header) {
          (header.cmsg_level == IPPROTO_IPV6 && header.cmsg_type == IPV6_RECVERR);
 }
 
-// Nothing: the queue is empty.
+// nullopt: the queue is empty.
 std::optional<QueuedError> next_error(int descriptor) {
   QueuedError error;
   iovec piece{error.payload.data(), error.payload.size()};
@@ -61,7 +61,7 @@ std::optional<QueuedError> next_error(int descriptor) {
   return error;
 }
 
-// The ICMP message for it. Nothing: it says nothing about the path.
+// The ICMP message for it; nullopt: it isn't about the path.
 std::optional<IcmpError> message_of(const QueuedError& error, const Gid& address) {
   IcmpError message{.type = error.what.ee_type,
                     .code = error.what.ee_code,

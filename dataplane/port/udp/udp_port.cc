@@ -14,10 +14,10 @@ namespace uroce {
 namespace {
 
 // Polling an empty socket costs a system call: of several sockets, only the one that last delivered
-// something is polled every turn.
+// data is polled every turn.
 constexpr std::uint32_t kTurnsPerLook = 4;
 
-// Each way in a turn: what fits in a second-level cache beside other data.
+// Bytes each way in a turn: fits in a second-level cache with other data.
 constexpr std::uint32_t kTurnBytes = 400'000;
 
 // Only addresses of fe80::/10 need an interface.
@@ -25,7 +25,7 @@ bool needs_scope(const Gid& gid) { return gid.bytes[0] == 0xFE && (gid.bytes[1] 
 
 }  // namespace
 
-// One worker's: a socket for each address.
+// The state of one worker: a socket for each address.
 struct UdpPort::Queue {
   explicit Queue(std::uint32_t segments) : sender(segments) {}
 
@@ -64,8 +64,8 @@ struct UdpPort::Queue {
   std::vector<std::unique_ptr<UdpReceiver>> receivers;  // one per socket
   std::vector<UniqueFd> sockets;
   std::uint32_t turns = 0;
-  std::size_t latest = 0;        // the receiver that last delivered something
-  bool may_have_errors = false;  // sockets may have something in their error queues
+  std::size_t latest = 0;        // the receiver that last delivered data
+  bool may_have_errors = false;  // sockets' error queues may not be empty
   UdpWait wait;
   QueueCounters counters;
 };
@@ -244,7 +244,7 @@ int UdpPort::wait_descriptor(std::uint16_t queue) const {
 bool UdpPort::arm_wait(std::uint16_t queue) {
   Queue& self = *queues_[queue];
   const bool quiet = self.wait.arm();
-  // The wake-up may be due to an error, which stays until it is taken.
+  // The wake-up may be due to an error, which remains until it is read.
   self.may_have_errors |= !quiet;
   return quiet && std::none_of(self.receivers.begin(), self.receivers.end(),
                                [](const auto& receiver) { return receiver->holds_any(); });

@@ -22,8 +22,8 @@ class UdpPort final : public Port {
  public:
   static constexpr std::uint32_t kFramesPerQueue = 5'120;
 
-  // `spec`: see udp_spec.h. At options.addresses. Carries IP packets of options.mtu bytes, or what
-  // the interface of the addresses carries if that is less. Errors are sentences for the user.
+  // `spec`: see udp_spec.h. Uses options.addresses. The MTU is options.mtu, or that of the
+  // addresses' interface if that is less. Errors are sentences for the user.
   static Result<std::unique_ptr<Port>> open(const std::string& spec, const PortOptions& options);
   ~UdpPort() override;
 
@@ -60,8 +60,8 @@ class UdpPort final : public Port {
   [[nodiscard]] Link link() const;
 
   std::string spec_;
-  std::string interface_;  // the one whose addresses these are; empty: perhaps of several
-  Gid named_by_;           // the first one at the start; the source of the port's Ethernet address
+  std::string interface_;  // the interface of the addresses; empty: perhaps several
+  Gid named_by_;           // the first address at the start; determines the port's Ethernet address
   std::vector<Gid> addresses_;
   std::uint32_t mtu_;
   FramePool pool_;

@@ -46,7 +46,7 @@ std::uint32_t UdpReceiver::take(FramePool& pool, Frame** frames, std::uint32_t m
     const std::byte* before = messages_[next_].at;
     const std::uint32_t made = cut(pool, frames + count, max - count, counters);
     if (holds_any() && messages_[next_].at == before) {
-      break;  // no frames to be had
+      break;  // the pool is empty
     }
     count += made;
     thrown_away += made == 0 ? 1 : 0;
@@ -92,7 +92,7 @@ UdpReceiver::Message UdpReceiver::read(const msghdr& header, std::size_t length,
                   .path = {.source = gid_of(sender), .destination = address_},
                   .source_port = port_of(sender)};
   bool overflowed = false;
-  auto* parts = const_cast<msghdr*>(&header);  // CMSG_NXTHDR() wants it so
+  auto* parts = const_cast<msghdr*>(&header);  // CMSG_NXTHDR() requires non-const
   for (cmsghdr* at = CMSG_FIRSTHDR(parts); at != nullptr; at = CMSG_NXTHDR(parts, at)) {
     const int level = at->cmsg_level;
     const int type = at->cmsg_type;
@@ -116,8 +116,8 @@ UdpReceiver::Message UdpReceiver::read(const msghdr& header, std::size_t length,
   return message;
 }
 
-// Frames from the next message. A datagram larger than any frame isn't from a peer that keeps to
-// the MTU.
+// Cuts the next message into frames. A datagram larger than any frame violates the MTU and is
+// dropped.
 std::uint32_t UdpReceiver::cut(FramePool& pool, Frame** frames, std::uint32_t max,
                                QueueCounters& counters) {
   Message& message = messages_[next_];
@@ -139,7 +139,7 @@ std::uint32_t UdpReceiver::cut(FramePool& pool, Frame** frames, std::uint32_t ma
     const std::size_t size = std::min(message.segment, message.left);
     const IpId id = build_frame(*frames[i], headers, {message.at, size}, &message.ip_id);
     solved += id == IpId::kSolved ? 1 : 0;
-    ++message.ip_id;  // what Linux gives the next segment of a call
+    ++message.ip_id;  // Linux's value for the next segment of a call
     message.at += size;
     message.left -= size;
   }

@@ -1,8 +1,8 @@
 #pragma once
 
-// The receiving end of one socket of a udp port: coalesced datagrams (UDP_GRO) become frames again,
-// as they were on the wire. If nothing is coalesced, because the path or the interface doesn't
-// support it, a system call takes several datagrams.
+// The receiving end of one socket of a udp port: splits coalesced datagrams (UDP_GRO) into frames
+// again, as they were on the wire. If nothing is coalesced, because the path or the interface
+// doesn't support it, a system call receives several datagrams.
 //
 // Its queue's worker only.
 
@@ -25,14 +25,14 @@ class UdpReceiver {
  public:
   static constexpr std::size_t kJoinedBytesMax = 65'536;
 
-  // `address`: which the socket is bound to.
+  // `address`: that the socket is bound to.
   UdpReceiver(int descriptor, const Gid& address);
   UdpReceiver(const UdpReceiver&) = delete;
   UdpReceiver& operator=(const UdpReceiver&) = delete;
 
-  // Up to `max` frames out of the pool. A message that is discarded, because it is empty or too
-  // long for a frame, counts as one, so that a flood of those ends the call, too. Otherwise fewer
-  // frames than requested mean that the socket or the pool is empty.
+  // Receives up to `max` frames from the pool. A discarded message (empty, or too long for a frame)
+  // counts as one, so that a flood of those ends the call, too. Otherwise fewer frames than
+  // requested mean that the socket or the pool is empty.
   std::uint32_t take(FramePool& pool, Frame** frames, std::uint32_t max, QueueCounters& counters);
 
   [[nodiscard]] const Gid& address() const { return address_; }
@@ -41,7 +41,7 @@ class UdpReceiver {
   // Whether the kernel has returned an error instead of datagrams since the last call: then the
   // socket's error queue has the reason.
   [[nodiscard]] bool failed() { return std::exchange(failed_, false); }
-  // Frames about errors, as take_udp_errors() has it.
+  // Frames about errors, see take_udp_errors().
   std::uint32_t take_errors(FramePool& pool, Frame** frames, std::uint32_t max) const;
 
  private:
@@ -52,16 +52,16 @@ class UdpReceiver {
   // the same sets of the caches.
   static constexpr std::size_t kStride = kJoinedBytesMax + 1'088;
 
-  // The rest of one message of the last call.
+  // The unread rest of one message of the last call.
   struct Message {
     const std::byte* at = nullptr;
     std::size_t left = 0;
-    std::size_t segment = 0;  // bytes of each datagram in it but the last
+    std::size_t segment = 0;  // bytes of each datagram in it except the last
     DatagramPath path;
     std::uint16_t source_port = 0;
     std::uint16_t ip_id = 0;  // expected of the next datagram in it
   };
-  // Where the kernel puts the parts of a message.
+  // Buffers for the parts of a message.
   struct Place {
     iovec bytes;
     SocketAddress sender;
@@ -78,10 +78,10 @@ class UdpReceiver {
   std::array<Place, kSinglesMax> places_;
   std::array<mmsghdr, kSinglesMax> headers_{};
   std::array<Message, kSinglesMax> messages_;
-  std::uint32_t next_ = 0, count_ = 0;  // of the messages that are left
+  std::uint32_t next_ = 0, count_ = 0;  // the unread messages
   bool singles_ = false;                // the last call returned nothing coalesced
   bool drained_ = false;                // and fewer messages than it might have
-  std::uint32_t overflows_ = 0;         // of the socket, as last reported by the kernel
+  std::uint32_t overflows_ = 0;         // SO_RXQ_OVFL, as last reported by the kernel
   bool failed_ = false;
 };
 

@@ -14,7 +14,7 @@
 namespace uroce {
 namespace {
 
-// Room for three control messages of at most an int.
+// Space for three control messages of at most an int.
 struct Control {
   alignas(cmsghdr) std::array<std::byte, 3 * CMSG_SPACE(sizeof(int))> bytes{};
   std::size_t length = 0;
@@ -40,10 +40,10 @@ void add_path(Control& control, const DatagramPath& path) {
   }
 }
 
-// Examines the first of the frames, and those behind it that one call can send with it: the same
-// path, and the same size, except for a shorter last one. Returns their number.
+// Examines the first frame, and those after it that one call can send with it: the same path, and
+// the same size, except for a shorter last one. Returns their number.
 std::uint32_t join(std::span<Frame* const> frames, std::uint32_t most, Datagram* datagrams) {
-  // Without payload: the frame is none.
+  // Without payload: not a sendable datagram.
   datagrams[0] = datagram_of(*frames[0]).value_or(Datagram{});
   const std::size_t size = datagrams[0].payload.size();
   if (size == 0) {
@@ -151,8 +151,7 @@ UdpSender::Outcome UdpSender::send_joined(std::span<Frame* const> frames,
   if (errno == EAGAIN || errno == ENOBUFS) {
     return Outcome::kFull;
   }
-  // EIO: the interface can't checksum segmented datagrams, and never will. EINVAL, EMSGSIZE: some
-  // limit of this path.
+  // EIO: the interface can't checksum segmented datagrams. EINVAL, EMSGSIZE: a limit of this path.
   if (datagrams.size() > 1 && (errno == EIO || errno == EINVAL || errno == EMSGSIZE)) {
     segments_max_ = errno == EIO ? 1 : segments_max_;
     return Outcome::kNotJoined;

@@ -1,7 +1,7 @@
 #pragma once
 
 // The sending end of one queue of a udp port: consecutive frames to one destination are sent with
-// one system call (UDP_SEGMENT), which is what makes sockets fast.
+// one system call (UDP_SEGMENT), for speed.
 //
 // Its worker only.
 
@@ -18,7 +18,7 @@ namespace uroce {
 
 class UdpSender {
  public:
-  // Of one system call: the kernel's limit before Linux 6.9, and what fits into an IP packet.
+  // Per system call: the kernel's limit before Linux 6.9, and the most that fit into an IP packet.
   static constexpr std::uint32_t kSegmentsMax = 64;
   static constexpr std::size_t kJoinedBytesMax = 65'000;
 
@@ -38,8 +38,8 @@ class UdpSender {
   // reason.
   [[nodiscard]] bool failed() { return std::exchange(failed_, false); }
 
-  // The number of frames, from the first on, that were sent or can't be sent at all (counted as
-  // failed). The rest may be tried again: the socket is full. The caller keeps the frames.
+  // Returns the number of frames, from the first on, that were sent or can't be sent at all
+  // (counted as failed). The rest may be retried: the socket is full. The caller keeps the frames.
   std::uint32_t send(std::span<Frame* const> frames, QueueCounters& counters);
 
  private:

@@ -17,7 +17,7 @@
 namespace uroce {
 namespace {
 
-constexpr int kBufferBytes = 8 << 20;  // the kernel grants what it allows everybody
+constexpr int kBufferBytes = 8 << 20;  // the kernel caps it at rmem_max and wmem_max
 
 Error refused(const Gid& address, const char* what, int error) {
   return {error, "port udp: can't " + std::string(what) + " a UDP socket at " + to_string(address) +
@@ -40,13 +40,12 @@ bool set(int descriptor, int level, int option, int value) {
   return ::setsockopt(descriptor, level, option, &value, sizeof(value)) == 0;
 }
 
-// Requests a datagram's ancillary data, and delivery errors; and forbids what a router may not do:
-// nothing is fragmented.
+// Requests a datagram's ancillary data and delivery errors, and forbids fragmentation.
 bool set_up(int descriptor, bool ipv6) {
   set(descriptor, SOL_SOCKET, SO_RCVBUF, kBufferBytes);
   set(descriptor, SOL_SOCKET, SO_SNDBUF, kBufferBytes);
   set(descriptor, SOL_SOCKET, SO_RXQ_OVFL, 1);
-  set(descriptor, SOL_UDP, UDP_GRO, 1);  // Linux 5.0; without it datagrams come one by one
+  set(descriptor, SOL_UDP, UDP_GRO, 1);  // Linux 5.0; without it datagrams arrive singly
   if (ipv6) {
     // Cards send no UDP checksum; the ICRC covers more.
     return set(descriptor, SOL_UDP, UDP_NO_CHECK6_RX, 1) &&
@@ -80,7 +79,8 @@ Result<UniqueFd> open_socket(const Gid& address, std::uint32_t scope, Sharing sh
   return Result<UniqueFd>(std::move(socket));
 }
 
-// If this is refused the kernel distributes by addresses, and workers hand over the others' frames.
+// If this is refused the kernel distributes by addresses, and workers forward frames to their
+// owners.
 void steer_to_owners(int descriptor, std::uint16_t workers) {
   std::vector<sock_filter> program = datagram_steering_bpf(workers);
   const sock_fprog filter = as_filter(program);
@@ -92,7 +92,7 @@ void steer_to_owners(int descriptor, std::uint16_t workers) {
 Result<std::vector<UniqueFd>> open_udp_sockets(const Gid& address, std::uint32_t scope,
                                                std::uint16_t count) {
   std::vector<UniqueFd> sockets;
-  // Exclusive first: shared sockets would join those of another daemon of the same user.
+  // Exclusive first: shared sockets would join the group of another daemon of the same user.
   auto alone = open_socket(address, scope, Sharing::kNone);
   if (!alone) {
     return alone.error();

@@ -11,8 +11,8 @@
 namespace uroce {
 
 struct UdpSpec {
-  std::string interface;  // the one whose addresses the port takes; empty: those that it is given
-  std::uint32_t segments = 0;  // datagrams a system call at most; 0: as many as can be
+  std::string interface;  // the interface whose addresses the port uses; empty: the configured ones
+  std::uint32_t segments = 0;  // datagrams per system call at most; 0: no limit
 };
 
 [[nodiscard]] bool is_udp_spec(std::string_view spec);

@@ -8,8 +8,8 @@
 namespace uroce {
 namespace {
 
-// May fail for lack of memory: then this socket doesn't wake, and the worker finds its frames when
-// its sleep ends (kSleepMax in runner.cc).
+// May fail for lack of memory: then this socket doesn't wake the worker, which finds its frames
+// when its sleep ends (kSleepMax in runner.cc).
 void watch(int epoll, int socket) {
   epoll_event event{.events = EPOLLIN, .data = {.fd = socket}};
   ::epoll_ctl(epoll, EPOLL_CTL_ADD, socket, &event);
@@ -22,7 +22,7 @@ UdpWait::UdpWait() : epoll_(::epoll_create1(EPOLL_CLOEXEC)) {}
 void UdpWait::add(int socket) {
   sockets_.push_back(socket);
   if (watching_) {
-    watch(epoll_.get(), socket);  // an address that comes while the worker sleeps
+    watch(epoll_.get(), socket);  // an address added while the worker sleeps
   }
 }
 

@@ -2,9 +2,9 @@
 
 // One descriptor for a sleeping worker to wait on, however many sockets its queue has.
 //
-// For a watched socket the kernel notifies the watcher of every packet received and of every buffer
-// freed, taking locks each time, even if nobody sleeps: with single packets that was a tenth of a
-// sender's time. So sockets are watched only while the worker sleeps and for its first bursts
+// For a watched socket the kernel notifies the epoll of every packet received and of every buffer
+// freed, taking locks each time, even if no thread sleeps: with single packets that was a tenth of
+// a sender's time. So sockets are watched only while the worker sleeps and for its first bursts
 // afterwards: busy workers pay nothing, and workers that sleep after every message needn't add and
 // remove the watch each time.
 
@@ -18,15 +18,16 @@ class UdpWait {
  public:
   UdpWait();
 
-  // An epoll; readable while a watched socket is, or has an error. -1: the machine had none
+  // An epoll descriptor; readable while a watched socket is, or has an error. -1: it couldn't be
+  // created.
   [[nodiscard]] int descriptor() const { return epoll_.get(); }
-  // `socket` stays the caller's, and is removed before it is closed.
+  // The caller keeps ownership of `socket`, and removes it before closing it.
   void add(int socket);
   void remove(int socket);
 
-  // The worker falls asleep: watches all, until it is awake again. True: nothing to read is there.
+  // Before the worker sleeps: watches all sockets. True: there is nothing to read.
   bool arm();
-  // It is awake.
+  // The worker is awake.
   void disarm() { bursts_left_ = watching_ ? kBurstsWatched : 0; }
   // A burst was received or sent. A thread that runs in place of a sleeping worker may send, too.
   void burst() {
@@ -43,7 +44,7 @@ class UdpWait {
   UniqueFd epoll_;
   std::vector<int> sockets_;
   bool watching_ = false;
-  int bursts_left_ = 0;  // until they aren't watched any more; 0: the worker sleeps, or they aren't
+  int bursts_left_ = 0;  // bursts for which sockets stay watched; 0: asleep or not watched
 };
 
 }  // namespace uroce
