@@ -42,10 +42,10 @@ class Parser {
   explicit Parser(DaemonOptions* options) : options_(*options) {
     app_.name("uroced");
     app_.footer(
-        "--ip, --route, --mtu, --interface and --faults belong to the --port before them; devices "
-        "are uroce0, "
-        "uroce1 ... "
-        "in the order of ports.\nArguments behind -- go to DPDK's EAL.\n\nExample:\n"
+        "--ip, --route, --mtu, --interface and --faults apply to the --port before them. Devices "
+        "are "
+        "named uroce0, uroce1 ... in the order of ports.\nArguments after -- are passed to DPDK's "
+        "EAL.\n\nExample:\n"
         "  uroced --port loopback --ip 10.0.0.1/24");
     add_port_flags();
     add_daemon_flags();
@@ -91,14 +91,15 @@ void Parser::add_port_flags() {
   add("--port", "PORT",
       "loopback, udp, shm,path=FILE, a PCI address, or a DPDK vdev string; repeat for more ports",
       [this](const std::string& text) { return begin_port(text); });
-  add("--ip", "ADDRESS/N", "an IPv4 or IPv6 address of the port, @VLAN behind it; repeat for more",
+  add("--ip", "ADDRESS/N",
+      "IPv4 or IPv6 address of the port, optionally followed by @VLAN; repeat for more",
       [this](const std::string& text) { return value::add_address(text, port()); });
   add("--route", "NET/N=GATEWAY", "send packets for this network to a router; repeat for more",
       [this](const std::string& text) { return value::add_route(text, port()); });
   add("--mtu", "BYTES",
       "largest IP packet of the port (1500; udp: its interface's); 4200 carries path MTU 4096",
       numeric(value::set_mtu, port_target));
-  add("--interface", "NAME", "make a tap interface that carries the addresses, for getifaddrs",
+  add("--interface", "NAME", "create a tap interface with the port's addresses, for getifaddrs",
       [this](const std::string& text) { return value::set_interface(text, port()); });
   add("--faults", "SPEC",
       "simulate a bad network: loss=0.01,dup=0.01,reorder=0.02,corrupt=0.001,seed=7; a bottleneck: "
@@ -115,43 +116,46 @@ void Parser::add_daemon_flags() {
       return ok();
     };
   };
-  add("--socket", "PATH", "where programs connect (" + daemon_socket() + ")",
+  add("--socket", "PATH", "the socket for programs (" + daemon_socket() + ")",
       set(&options_.socket));
-  add("--socket-mode", "MODE", "who may connect, as chmod takes it (0666: every local user)",
+  add("--socket-mode", "MODE", "permissions of the socket, as for chmod (0666: every local user)",
       [this](const std::string& text) { return value::set_socket_mode(text, &options_); });
-  add("--workers", "N", "threads that move packets (1)", numeric(value::set_workers, target));
-  add("--idle", "POLICY", "adaptive (default): sleep when nothing happens; poll: never sleep",
+  add("--workers", "N", "number of threads that process packets (1)",
+      numeric(value::set_workers, target));
+  add("--idle", "POLICY", "adaptive (default): sleep when idle; poll: never sleep",
       [this](const std::string& text) { return value::set_idle(text, &options_); });
-  add("--recovery", "WAY",
-      "selective (default): send again what was lost; go-back-n: and all behind it",
+  add("--recovery", "MODE",
+      "selective (default): resend only lost packets; go-back-n: and all packets after them",
       [this](const std::string& text) { return value::set_recovery(text, &options_); });
-  add("--direct", "WHETHER",
-      "on (default): messages between queue pairs of one worker are copied without frames; off: as "
-      "frames",
+  add("--direct", "on|off",
+      "on (default): copy messages between queue pairs of one worker without frames; off: send "
+      "them "
+      "as frames",
       [this](const std::string& text) { return value::set_direct(text, &options_); });
-  add("--latency", "WHETHER",
-      "on (default): queue pairs time their messages, one after the other; off: they don't",
+  add("--latency", "on|off",
+      "on (default): each queue pair measures the latency of one message at a time; off: none",
       [this](const std::string& text) { return value::set_latency(text, &options_); });
   add("--odp-resident-limit", "BYTES",
-      "on-demand memory that may be resident at a time (no limit); the coldest is given back",
+      "limit of resident on-demand memory (none); beyond it the least recently used is evicted",
       numeric(value::set_resident_limit, target));
-  add("--odp-session-resident-limit", "BYTES", "the same for each program (no limit)",
+  add("--odp-session-resident-limit", "BYTES", "the same for each program (none)",
       numeric(value::set_session_resident_limit, target));
   add("--congestion", "MODE",
-      "dcqcn (default): senders give way to congestion notifications; delay: to long round trips, "
-      "too; none",
+      "dcqcn (default): senders reduce their rate on congestion notifications; delay: also on long "
+      "round trips; none",
       [this](const std::string& text) { return value::set_congestion(text, &options_); });
   add("--cnp-interval", "US",
-      "microseconds between two congestion notifications to a sender, at least (50)",
+      "minimum interval between congestion notifications to a sender, in microseconds (50)",
       numeric(value::set_cnp_interval, target));
   add("--cnp-dscp", "N", "DSCP of congestion notifications (48)",
       numeric(value::set_cnp_dscp, target));
-  add("--config", "FILE", "a TOML file with these flags' names as keys; flags win over it",
+  add("--config", "FILE",
+      "a TOML file with these options' names as keys; command line options override it",
       set(&config_file_));
   add("--log-level", "LEVEL", "trace, debug, info (default), warning, error or off",
       [this](const std::string& text) { return value::set_log_level(text, &options_); });
   add("--seccomp", "MODE",
-      "system calls that no running daemon makes: on (refused; default), kill, log or off",
+      "system calls that a running daemon never needs: on (refused; default), kill, log or off",
       [this](const std::string& text) { return value::set_call_filter(text, &options_); });
   add("--ready-fd", "N", "write a byte to descriptor N when programs can connect",
       [this](const std::string& text) -> Status {
@@ -162,15 +166,16 @@ void Parser::add_daemon_flags() {
         options_.ready_descriptor = static_cast<int>(*parsed);
         return ok();
       });
-  add("--pid-file", "FILE", "write the process id there", set(&options_.pid_file));
-  add("--metrics", "WHERE",
-      "serve metrics for Prometheus at ADDRESS:PORT or unix:PATH, to whoever can connect there",
+  add("--pid-file", "FILE", "write the process id to this file", set(&options_.pid_file));
+  add("--metrics", "ADDRESS:PORT|unix:PATH",
+      "serve metrics for Prometheus there, to anyone who can connect",
       [this](const std::string& text) { return value::set_metrics(text, &options_); });
-  add("--vendor-id", "N", "what ibv_query_device reports", numeric(value::set_vendor_id, target));
-  add("--vendor-part-id", "N", "what ibv_query_device reports (26428)",
+  add("--vendor-id", "N", "the vendor id that ibv_query_device reports",
+      numeric(value::set_vendor_id, target));
+  add("--vendor-part-id", "N", "the part id that ibv_query_device reports (26428)",
       numeric(value::set_vendor_part_id, target));
   app_.add_flag("--console", options_.console,
-                "read debugging commands from standard input; ends at its end (uroce-console)");
+                "read debugging commands from standard input, exit at its end (uroce-console)");
   app_.add_flag("--telemetry", options_.telemetry, "open DPDK's telemetry socket");
   app_.set_version_flag("--version", std::string("uroced ") + kReleaseVersion);
 }
