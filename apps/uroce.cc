@@ -66,9 +66,10 @@ std::optional<int> run_if_asked(int argc, char** argv) {
 void show_run(CLI::App* app) {
   CLI::App* const run = app->add_subcommand("run", kRunHelp);
   const auto ignore = [](const CLI::results_t&) { return true; };
-  run->add_option("--net", ignore,
-                  "a private daemon, whose port is this machine's network: UDP 4791 of ADDRESS, or "
-                  "of the default route's interface. Where UROCE_SOCKET names a daemon, that one")
+  run->add_option(
+         "--net", ignore,
+         "a private daemon, whose port is this machine's network: UDP 4791 of ADDRESS, or "
+         "of the default route's interface. If UROCE_SOCKET names a daemon, that one is used")
       ->type_name("[ADDRESS]")
       ->expected(0, 1);
   const auto nothing = [](std::int64_t) {};
@@ -95,8 +96,8 @@ struct AddressCommand {
 
   explicit AddressCommand(CLI::App* app)
       : all(app->add_subcommand("addr", "Show, add or remove addresses of devices.")),
-        add(all->add_subcommand("add", "add ADDRESS/N: from now on the port has it.")),
-        del(all->add_subcommand("del", "del ADDRESS: the port has it no more.")) {
+        add(all->add_subcommand("add", "add ADDRESS/N: add an address to the port.")),
+        del(all->add_subcommand("del", "del ADDRESS: remove an address from the port.")) {
     all->require_subcommand(0, 1);
     all->add_option("--device", device, "the device (to list: all; to change: the first one)");
     for (CLI::App* const change : {add, del}) {
@@ -163,7 +164,7 @@ struct TreeCommand {
       : all(app->add_subcommand("tree",
                                 "tree FOLDER: maintain there what /sys and /dev would show of the "
                                 "cards, until interrupted.")) {
-    all->add_option("folder", folder, "where; it is made if need be")->required();
+    all->add_option("folder", folder, "the folder; created if missing")->required();
   }
 };
 
@@ -176,14 +177,13 @@ struct PlainCommands {
       : status(app->add_subcommand(
             "status", "Show ports, addresses, workers, sessions, objects and counters.")),
         connections(app->add_subcommand("cm",
-                                        "Show who listens, which connections there are, and why "
-                                        "the last one was refused.")),
-        limits(app->add_subcommand("limits",
-                                   "Show what each user has of what users share, and may have.")),
-        doctor(
-            app->add_subcommand("doctor",
-                                "doctor [PEER | --serve]: look at everything between you and "
-                                "your first byte, and say what to do; or at the way to a peer.")) {
+                                        "Show listeners, connections, and why the last "
+                                        "connection was refused.")),
+        limits(
+            app->add_subcommand("limits", "Show each user's use and limits of shared resources.")),
+        doctor(app->add_subcommand("doctor",
+                                   "doctor [PEER | --serve]: check this machine's set-up and "
+                                   "suggest remedies; or test the path to a peer.")) {
     doctor->footer(
         "doctor PEER [--port N] [--device NAME] [--gid-index N]: real transfers to where "
         "`uroce doctor --serve` runs.");
@@ -195,17 +195,17 @@ struct PlainCommands {
         "here or on two machines, every byte verified; integrity --help has its options.");
     app->add_subcommand("replay",
                         "replay IN.pcap [--out OUT.pcap] [--script FILE]: feed a capture to the "
-                        "responder, and say what becomes of each frame.");
+                        "responder, and report the outcome of each frame.");
     app->add_subcommand("top",
                         "top [--batch]: ports, workers, programs and queue pairs with their rates, "
-                        "again and again.");
+                        "continuously updated.");
     app->add_subcommand(
         "capture",
         "capture OUT.pcapng [--device D] [--qp N] [--peer A] [--drops | --on-error N]: "
         "the daemon's packets for Wireshark, each with a comment.");
     app->add_subcommand("check",
-                        "check CAPTURE [--json]: judge a capture of any RoCEv2 cards: what they "
-                        "lost, and what they did wrong.");
+                        "check CAPTURE [--json]: find losses and protocol violations in a capture "
+                        "of any RoCEv2 cards.");
     for (CLI::App* one : {status, connections, limits, doctor}) {
       one->add_flag("--json", json, "print one JSON object");
     }

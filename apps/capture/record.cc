@@ -33,9 +33,9 @@ std::string why_sent(const abi::CaptureRecord& head) {
     case abi::CaptureCause::kNew:
       return request + ": sent";
     case abi::CaptureCause::kAgain:
-      return request + ": sent again, with all behind it";
+      return request + ": sent again, with all packets after it";
     case abi::CaptureCause::kHole:
-      return request + ": sent again by itself, since a NAK named it or nobody said a word of it";
+      return request + ": sent again alone: named by a NAK, or unacknowledged";
     case abi::CaptureCause::kAnswer:
       return "QP " + std::to_string(head.qpn) + ": answer to a READ or an atomic";
     case abi::CaptureCause::kWord:

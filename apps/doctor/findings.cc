@@ -172,17 +172,18 @@ void examine_workers(const Facts& facts, Findings& findings) {
   }
   constexpr std::uint64_t kMicroseconds = 1'000'000;
   if (absent_us > kAbsentSecondsMax * kMicroseconds) {
-    note(findings, "processors",
-         "the daemon's workers were kept from running for " +
-             std::to_string(absent_us / kMicroseconds) +
-             " s since it began: others have their processors; fewer of them, or a higher "
-             "CPUWeight= of uroced.service");
+    note(
+        findings, "processors",
+        "the daemon's workers were kept from running for " +
+            std::to_string(absent_us / kMicroseconds) +
+            " s since it began: other processes use their processors; run fewer of those, or raise "
+            "CPUWeight= of uroced.service");
   }
   if (workers.size() >= facts.kernel.processors && workers.size() > 1) {
     note(findings, "processors",
          "the daemon has " + std::to_string(workers.size()) + " workers on " +
              std::to_string(facts.kernel.processors) +
-             " processors: programs have none left; take fewer --workers");
+             " processors: none is left for programs; use fewer --workers");
   }
 }
 

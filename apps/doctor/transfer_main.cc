@@ -92,10 +92,11 @@ int serve(const Options& options) {
 int examine_peer(const Options& options) {
   const int descriptor = integrity::Link::connect_to(options.peer, options.port);
   if (descriptor < 0) {
-    std::fprintf(stderr,
-                 "uroce doctor: nobody waits at %s, TCP port %u: run `uroce doctor --serve` there, "
-                 "and let that port through\n",
-                 options.peer.c_str(), options.port);
+    std::fprintf(
+        stderr,
+        "uroce doctor: nothing listens at %s, TCP port %u: run `uroce doctor --serve` there, "
+        "and open that port in firewalls\n",
+        options.peer.c_str(), options.port);
     return 1;
   }
   const integrity::Link link(descriptor);
@@ -126,7 +127,7 @@ int examine_peer(const Options& options) {
 
 int main(int argc, char** argv) {
   uroce::doctor::Options options;
-  CLI::App app("Looks at the way to a peer by real transfers; or waits to be looked at.");
+  CLI::App app("Tests the path to a peer by real transfers, or serves such a test.");
   app.name("uroce doctor");
   app.add_option("PEER", options.peer, "where `uroce doctor --serve` runs");
   app.add_flag("--serve", options.serve, "wait for one peer");
@@ -137,7 +138,7 @@ int main(int argc, char** argv) {
   app.add_flag("--json", options.json, "print one JSON object");
   CLI11_PARSE(app, argc, argv);
   if (options.serve == !options.peer.empty()) {
-    std::fprintf(stderr, "uroce doctor: name a PEER, or say --serve\n");
+    std::fprintf(stderr, "uroce doctor: give a PEER or --serve\n");
     return 2;
   }
   return options.serve ? uroce::doctor::serve(options) : uroce::doctor::examine_peer(options);

@@ -187,9 +187,8 @@ std::string advice(const std::vector<TransferResult>& results, const Way& way) {
   const TransferResult& last = results.back();
   if (std::any_of(results.begin(), results.end(),
                   [](const TransferResult& result) { return result.wrong_bytes != 0; })) {
-    return "bytes are changed on the way although their check sums are right: look for what "
-           "rewrites "
-           "packets (an offload, a tunnel, a faulty card), and say so to uroce's authors";
+    return "bytes change on the path although the checksums are right: look for what rewrites "
+           "packets (an offload, a tunnel, a faulty card), and report it to uroce's authors";
   }
   if (last.failure.empty()) {
     return {};
@@ -207,14 +206,15 @@ std::string advice(const std::vector<TransferResult>& results, const Way& way) {
   const std::uint32_t whole = results[results.size() - 2].bytes;
   if (whole >= kPacketBytesMax) {  // packets were as long as they become
     return "messages of " + std::to_string(whole) +
-           " bytes get there, and then the way ends: see whether the peer still runs, and what "
-           "`uroce errors` says at both ends";
+           " bytes arrive, then no more: check whether the peer still runs, and what `uroce "
+           "errors` reports at both ends";
   }
   return "messages of " + std::to_string(whole) +
-         " bytes get there and larger ones don't: a link on the way carries shorter packets than "
-         "both ends believe" +
-         (way.path_mtu != 0 ? " (here they are " + std::to_string(way.path_mtu) + " bytes)" : "") +
-         "; give both ports the smallest MTU of the way (--mtu)";
+         " bytes arrive and larger ones don't: a link on the path has a smaller MTU than both "
+         "ports" +
+         (way.path_mtu != 0 ? " (here packets have " + std::to_string(way.path_mtu) + " bytes)"
+                            : "") +
+         "; give both ports the smallest MTU of the path (--mtu)";
 }
 
 }  // namespace uroce::doctor

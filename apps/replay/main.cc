@@ -96,7 +96,7 @@ Status run(const Wish& wish) {
 int main(int argc, char** argv) {
   uroce::replay::Wish wish;
   CLI::App app(
-      "Feeds a capture to uroce's responder in virtual time; says what becomes of each frame.");
+      "Feeds a capture to uroce's responder in virtual time; reports the outcome of each frame.");
   app.name("uroce replay");
   app.add_option("IN", wish.in, "a capture of Ethernet frames, pcap or pcapng")->required();
   app.add_option("--out", wish.out, "write the answers to this capture");

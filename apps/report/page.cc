@@ -75,7 +75,7 @@ std::string findings(const Json& gathered) {
            escaped(plain(finding, "about")) + "</td><td class=\"long\">" +
            escaped(plain(finding, "sentence")) + "</td></tr>\n";
   }
-  return heading("What stands between a program and its first byte") + out + "</table></div>\n";
+  return heading("Checks (uroce doctor)") + out + "</table></div>\n";
 }
 
 struct Wish {

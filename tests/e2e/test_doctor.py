@@ -92,7 +92,7 @@ class DoctorOfTheWay(E2eCase):
     def test_a_link_with_a_smaller_mtu(self):
         out, status = self._examine("meta length > 2000 drop")
         self.assertEqual(status, 1)
-        self.assertIn("messages of 1024 bytes get there and larger ones don't", out)
+        self.assertIn("messages of 1024 bytes arrive and larger ones don't", out)
 
     def test_two_loopbacks(self):
         """Each reaches itself only, whatever their addresses are."""

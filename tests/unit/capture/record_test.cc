@@ -55,7 +55,7 @@ TEST(Comment, SaysWhyItWasSentOrDropped) {
   sent.head.why = static_cast<std::uint8_t>(abi::CaptureCause::kNew);
   EXPECT_EQ(comment_of(sent), "QP 17, work request 5: sent");
   sent.head.why = static_cast<std::uint8_t>(abi::CaptureCause::kHole);
-  EXPECT_NE(comment_of(sent).find("work request 5: sent again by itself"), std::string::npos);
+  EXPECT_NE(comment_of(sent).find("work request 5: sent again alone"), std::string::npos);
   Record received = of_frame(abi::CaptureKind::kReceived);
   EXPECT_EQ(comment_of(received), "received");
   received.dropped = static_cast<std::uint8_t>(Drop::kBadIcrc);
