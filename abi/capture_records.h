@@ -49,12 +49,12 @@ enum class CaptureKind : std::uint8_t {
   kFailed,   // a work request, or several that were flushed: a CaptureFailure instead of a frame
 };
 
-// The kinds of what is sent, and why.
+// Why a packet was sent.
 enum class CaptureCause : std::uint8_t {
   kControl,  // the daemon's own: ARP, ICMP, the connection manager
   kNew,      // a request's packet, for the first time
-  kAgain,    // again, since everything from an earlier one on is (go back)
-  kHole,     // again by itself: a NAK or a report named it, or nobody said a word of it (probe)
+  kAgain,    // again, with everything after an earlier one (go back)
+  kHole,     // again alone: named by a NAK or a report, or unacknowledged (probe)
   kAnswer,   // READ response, atomic acknowledgement
   kWord,     // ACK, NAK, notification, report
 };

@@ -50,9 +50,9 @@ std::vector<Transport> transport_counters() {
 constexpr const char* kPort = "1";  // a card has one
 
 void write_daemon(const Json& report, MetricsPage& page) {
-  page.family(Kind::kGauge, "uroce_info", "Which daemon this is");
+  page.family(Kind::kGauge, "uroce_info", "The daemon, with its version");
   page.sample({{"version", text(member(report, "version"))}}, 1);
-  page.family(Kind::kGauge, "uroce_stuck_threads", "Threads of the daemon that don't answer");
+  page.family(Kind::kGauge, "uroce_stuck_threads", "Threads of the daemon that are stuck");
   page.sample({}, static_cast<double>(member(report, "stuck_threads").size()));
 }
 
@@ -148,7 +148,7 @@ void write_sessions(const Json& sessions, MetricsPage& page) {
     page.sample({}, count);
   }
   page.family(Kind::kGauge, "uroce_events_lost",
-              "Events that programs which are there now didn't fetch in time");
+              "Events lost because connected programs didn't fetch them in time");
   page.sample({}, events_lost);
 }
 
