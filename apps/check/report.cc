@@ -59,8 +59,8 @@ void print_half(const HalfVerdict& half, Time first, std::ostream& out) {
       << counts(half.tally) << "\n";
   if (const Times* const times = half.stream.times(); times != nullptr) {
     print_times("answered after", times->answer, out);
-    print_times("a gap was named after", times->nak, out);
-    print_times("what a NAK named came after", times->reaction, out);
+    print_times("gap to NAK", times->nak, out);
+    print_times("NAK to retransmission", times->reaction, out);
   }
   if (half.cnp_interval_min != kNever) {
     out << "    shortest interval of congestion notifications: "
