@@ -132,7 +132,7 @@ void Manager::on_rep(const Route& route, std::uint64_t transaction, Rep rep, Tim
   const bool over = connection->state == State::kTimewait;
   if (connection->remote_id != rep.local_id && !(over && connection->remote_id == 0)) {
     // The peer answered a late copy of our REQ again, because it has lost the state of its first
-    // answer. Without a message from us it would repeat this one in vain.
+    // answer. Without a message from us it would keep repeating this one.
     ++counters_.dropped_unknown;
     answer_rej(route, transaction, rep.local_id, RejMessage::kRep, RejectReason::kStaleConnection);
     return;

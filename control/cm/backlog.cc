@@ -6,7 +6,7 @@
 
 namespace uroce::control::cm {
 
-// A request that finds no room is dropped, not refused: its sender retries, and by then there may
+// A request beyond the backlog is dropped, not rejected: its sender retries, and by then there may
 // be room.
 bool Manager::has_room(const Listener& listener, const Route& route) {
   using enum Requests::Admission;
@@ -50,8 +50,8 @@ void Manager::leave_backlog(Connection& connection) {
   connections_.set_deadline(connection, kNever);
 }
 
-// Its sender has given up, or never wanted an answer: it sends no more retries. A program that
-// answers nevertheless is told that it is over; there is nobody to notify on the other side.
+// The sender doesn't retry any more. A program that answers nevertheless gets an error; the sender
+// needs no message.
 void Manager::expire_request(Connection& connection) {
   ++counters_.expired;
   leave_backlog(connection);

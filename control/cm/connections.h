@@ -1,8 +1,8 @@
 #pragma once
 
-// The connections of a manager: by their own number, by the peer's, by the peer's queue pair, by
-// the listener in whose backlog they wait, and by the time at which something is due. Keeps these
-// five in step; decides nothing.
+// The connections of a manager, indexed by their own number, the peer's number, the peer's queue
+// pair, the listener in whose backlog they wait, and their deadline. Only keeps these five indices
+// consistent.
 
 #include <cstdint>
 #include <map>
@@ -27,8 +27,9 @@ struct NegotiatedParameters {
   std::uint16_t pkey = 0xFFFF;
   std::uint8_t ack_timeout = 0;
   std::uint8_t retry_count = 0;
-  std::uint8_t rnr_retry_count = 0;  // that we use: the peer names it
-  // That the peer uses: we name it. Until the passive side's program did, what the peer asks of us.
+  std::uint8_t rnr_retry_count = 0;  // used by us, named by the peer
+  // Used by the peer, named by us. On the passive side, until its program has named one: the value
+  // that the peer requests.
   std::uint8_t rnr_retry_count_peer = 0;
   std::uint8_t reads_served_max = 0;
   std::uint8_t reads_asked_max = 0;
@@ -46,11 +47,11 @@ struct Connection {
   std::uint32_t remote_id = 0;  // 0: not known yet
   State state = State::kIdle;
   bool active = false;
-  bool held = true;       // by the program: it gets events
+  bool held = true;       // held by the program, which gets its events
   bool rejected = false;  // TIMEWAIT only repeats the REJ; its end is no event
   std::uint64_t cookie = 0;
   Route route;
-  std::uint64_t transaction = 0;  // of the exchange that is under way
+  std::uint64_t transaction = 0;  // of the current exchange
   std::uint64_t service_id = 0;
   std::optional<IpHeader> ip;
   std::uint64_t guid = 0, remote_guid = 0;  // of the adapters
@@ -58,16 +59,17 @@ struct Connection {
   std::uint32_t receive_psn = 0, send_psn = 0;
   NegotiatedParameters negotiated;
   Retransmission retransmission;
-  Mad last{};  // the message that is repeated, by our clock or when the peer asks again
+  Mad last{};  // the message that is repeated after a timeout or a repetition by the peer
   bool has_last = false;
   // Set by Connections only.
-  ListenerId listener = 0;  // whose backlog it is in; 0: none's
+  ListenerId listener = 0;  // the listener in whose backlog it is; 0: none
   Time deadline = kNever;
   std::uint64_t orphan_order = 0;
 };
 
-// How a peer's message is known before it knows our number: the peer's address, adapter and number,
-// and whether it is a SIDR request (whose numbers are their own).
+// Identifies a connection in messages of a peer that doesn't know our number yet: the peer's
+// address, adapter and number, and whether it is a SIDR request (which has a separate number
+// space).
 struct PeerKey {
   Gid address;
   std::uint64_t guid = 0;
@@ -84,7 +86,8 @@ class Connections {
   [[nodiscard]] const Connection* find(ConnectionId id) const;
   [[nodiscard]] std::size_t held_count() const { return by_id_.size() - orphans_.size(); }
 
-  // The peer's number is known: from now on found by it. A number that is taken stays as it is.
+  // Indexes the connection by the peer's number, now that it is known. An existing entry for that
+  // number is kept.
   void index_peer(Connection& connection);
   void forget_peer(Connection& connection);
   [[nodiscard]] Connection* find_peer(const PeerKey& key);
@@ -92,17 +95,17 @@ class Connections {
   void forget_remote_qp(Connection& connection);
   [[nodiscard]] Connection* find_remote_qp(const Gid& address, std::uint32_t qpn);
 
-  // Puts it into the backlog of a listener, or with 0 out of the one that it is in.
+  // Adds it to the backlog of a listener; 0: removes it from its backlog.
   void set_listener(Connection& connection, ListenerId listener);
-  // Those in the backlog of the listener, found without looking at any other.
+  // The connections in the backlog of the listener; the cost doesn't depend on others.
   [[nodiscard]] std::vector<ConnectionId> waiting_at(ListenerId listener) const;
 
   void set_deadline(Connection& connection, Time deadline);
   [[nodiscard]] Time next_deadline() const;
-  // One whose deadline has come; nullptr: none.
+  // A connection whose deadline has passed; nullptr: none.
   [[nodiscard]] Connection* due(Time now);
 
-  // The program lets go of it. Too many such: returns the oldest, which must go.
+  // The program releases it. If too many are released, returns the oldest, which must be destroyed.
   [[nodiscard]] Connection* release(Connection& connection);
 
   [[nodiscard]] std::vector<ConnectionId> ids() const;

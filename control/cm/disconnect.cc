@@ -52,7 +52,7 @@ void Manager::destroy(ConnectionId id, Time now) {
              state != State::kSidrReqSent) {
     abandon(*connection, {}, now);
   }
-  // Nobody reads what it was told before any more.
+  // Earlier events of the connection are discarded.
   std::erase_if(events_, [id](const Event& event) { return event.connection == id; });
   connection = connections_.find(id);
   if (connection == nullptr || !connection->held) {
@@ -136,7 +136,7 @@ void Manager::on_dreq(const Route& route, std::uint64_t transaction, Dreq dreq, 
   const bool ours = connection != nullptr && connection->route.remote == route.remote &&
                     connection->remote_id == dreq.local_id;
   if (!ours) {
-    // So it is over already; the peer needn't retry.
+    // It is over already, so the peer needn't retry.
     ++counters_.dropped_unknown;
     send(route, transaction, Drep{.local_id = dreq.remote_id, .remote_id = dreq.local_id});
     return;

@@ -11,11 +11,11 @@
 namespace uroce::control::cm {
 
 // The number of a connection, of a SIDR exchange and, on the wire, the local communication id.
-// Never 0; drawn at random, so that a message of an earlier life meets nobody.
+// Never 0; random, so that messages from before a restart don't match a connection.
 using ConnectionId = std::uint32_t;
 using ListenerId = std::uint32_t;
 
-// Between which addresses the messages of a connection go.
+// The addresses between which the messages of a connection are sent.
 struct Route {
   std::uint32_t device = 0;  // index on the card
   Gid local = {}, remote = {};
@@ -29,16 +29,16 @@ struct Route {
 enum class EventKind : std::uint8_t {
   kRequest,         // passive: a REQ. Answer with accept() or reject(); `request` is set
   kReply,           // active: the REP. Bring the queue pair to RTS, then ready(); `reply` is set
-  kEstablished,     // passive: the RTU came, or data before it
+  kEstablished,     // passive: RTU received, or data before it
   kRejected,        // a REJ before the connection was established; `reason` and `info` are set
   kUnreachable,     // our REQ, REP or SIDR_REQ wasn't answered; `reason` is kTimeout, `error` set
   kDisconnecting,   // the peer's DREQ. Answer with disconnect(). Bring the queue pair to ERR
-  kDisconnected,    // ours was answered or wasn't in time, or the peer said that the connection is
-                    // gone (`reason` then says why, else 0). Bring the queue pair to ERR
+  kDisconnected,    // our DREQ was answered or timed out, or the peer rejected the connection as
+                    // unknown (`reason` is set then, else 0). Bring the queue pair to ERR
   kTimewaitExit,    // the numbers of the queue pair may be reused; the connection is gone
   kServiceRequest,  // a SIDR_REQ. Answer with answer_service(); `service` is set
   kServiceReply,    // the SIDR_REP; `service` is set. The exchange is over
-  kExpired,  // passive: who sent the request repeats it no more; it can't be answered any more
+  kExpired,  // passive: the sender has stopped repeating the request; it can't be answered any more
 };
 
 struct ServiceInfo {
@@ -53,11 +53,11 @@ struct Event {
   ConnectionId connection = 0;
   std::uint64_t cookie = 0;       // of the connection; of the listener in requests
   ListenerId listener = 0;        // of a request
-  std::uint32_t ahead_of_it = 0;  // of a request: how many of the same sender's wait already
+  std::uint32_t ahead_of_it = 0;  // of a request: earlier waiting requests of the same sender
   Route route = {};
   RejectReason reason{};
   bool timed_out = false;  // kDisconnected: the peer never answered our DREQ
-  int error = 0;           // kUnreachable: ETIMEDOUT, or as the network said
+  int error = 0;           // kUnreachable: ETIMEDOUT, or from an ICMP error
   PrivateData info = {};   // additional reject information
   PrivateData private_data =
       {};  // to the limit of the message, zeroes at the end; with the IP header

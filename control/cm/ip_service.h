@@ -37,10 +37,10 @@ struct IpHeader {
   Gid source, destination;  // IPv4 as ::ffff:a.b.c.d, as everywhere in uroce
 };
 
-// Nothing if the version isn't 0, the IP version is neither 4 nor 6, or it is too short.
+// nullopt if the version isn't 0, the IP version is neither 4 nor 6, or it is too short.
 std::optional<IpHeader> parse_ip_header(std::span<const std::byte> private_data);
 
-// The header and `data` behind it.
+// The header followed by `data`.
 PrivateData with_ip_header(const IpHeader& header, std::span<const std::byte> data);
 
 }  // namespace uroce::control::cm

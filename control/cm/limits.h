@@ -1,7 +1,7 @@
 #pragma once
 
-// Every bound of the connection manager. What a peer can make grow is dropped and counted at its
-// bound; what a program can make grow is refused with a sentence that names the bound.
+// The limits of the connection manager. Beyond them, what peers send is dropped and counted; what
+// programs request is refused with a sentence that names the limit.
 
 #include <cstddef>
 #include <cstdint>
@@ -11,8 +11,8 @@
 namespace uroce::control::cm {
 
 inline constexpr std::size_t kListenersMax = 65'536;
-inline constexpr std::size_t kConnectionsMax = 65'536;  // those that a program holds
-inline constexpr std::size_t kTimewaitMax = 65'536;     // ended ones; the oldest make room
+inline constexpr std::size_t kConnectionsMax = 65'536;  // held by programs
+inline constexpr std::size_t kTimewaitMax = 65'536;     // ended ones; the oldest are dropped
 inline constexpr std::size_t kBacklogMax = 4'096;       // unanswered requests of one listener
 inline constexpr std::size_t kBacklogDefault = 1'024;   // if a program asks for 0
 inline constexpr std::size_t kUnansweredMax = 16'384;   // unanswered requests of all listeners
@@ -21,11 +21,11 @@ inline constexpr std::uint8_t kTimeoutCodeMax = 31;     // 4.096 us * 2^31: 2.4 
 inline constexpr std::uint8_t kPathMtuMin = 1, kPathMtuMax = 5;  // codes: 256 to 4096 bytes
 inline constexpr std::uint8_t kRetriesMax = 15;                  // 4 bits
 
-// A wait whose end is looked at so late was a standstill of our own: it isn't held against the
+// A timeout handled this late was caused by a pause of the daemon, and doesn't count against the
 // peer.
 inline constexpr Duration kStandstillMin = 100 * kNanosecondsPerMillisecond;
 
-// What Linux's RDMA CM puts into its requests.
+// The values in requests of Linux's RDMA CM.
 inline constexpr std::uint8_t kResponseTimeoutDefault = 20;  // 4.3 s
 inline constexpr std::uint8_t kCmRetriesDefault = 15;
 inline constexpr std::uint8_t kPacketLifetimeDefault = 18;  // 1.07 s, one way

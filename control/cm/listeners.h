@@ -1,6 +1,6 @@
 #pragma once
 
-// The listeners, and the search for the one that a request is for.
+// The listeners, and the look-up of the one that a request is for.
 
 #include <cstdint>
 #include <map>
@@ -16,8 +16,9 @@
 
 namespace uroce::control::cm {
 
-// Which requests a listener takes. Of several that match, the most specific one gets the request:
-// with an address before without, with a device before without, with a family before without.
+// The requests that a listener accepts. Of several that match, the most specific one gets the
+// request: one with an address precedes one without, then one with a device, then one with a
+// family.
 struct Match {
   std::uint64_t service_id = 0;
   std::uint64_t service_mask = ~0ULL;
@@ -47,7 +48,7 @@ class Listeners {
   [[nodiscard]] std::vector<ListenerInfo> infos() const;
 
  private:
-  // Those that may take a request for the service: all with a mask, and those that name it.
+  // Visits listeners that may match the service: all with a mask, and those that name it.
   template <typename Use>
   void for_each_candidate(std::uint64_t service_id, Use&& use);
 

@@ -29,10 +29,10 @@ enum class [[nodiscard]] MadFault : std::uint8_t{
     kLength,     // not 256 bytes
     kHeader,     // base version, class, class version or method
     kAttribute,  // not a CM attribute
-    kField,      // a field that no sender may fill so (a zero id, a QP number or code out of range)
+    kField,      // an invalid field (a zero id, a QP number or code out of range)
 };
 
-// Nothing if the bytes aren't a CM message; then `fault` says why.
+// nullopt if the bytes aren't a CM message; `fault` is then the reason.
 std::optional<Envelope> parse_mad(std::span<const std::byte> bytes, MadFault* fault);
 
 // REQUIRES: private data and reject information within their limits (messages.h).

@@ -137,7 +137,7 @@ Attribute write(ByteWriter& writer, const Drep& drep) {
   return Attribute::kDrep;
 }
 
-// We never ask for an alternate path. The simulation and the tests do, with an empty one.
+// We never request an alternate path. The simulation and the tests do, with an empty one.
 Attribute write(ByteWriter& writer, const Lap& lap) {
   writer.u32(lap.local_id);
   writer.u32(lap.remote_id);

@@ -1,7 +1,7 @@
 #pragma once
 
-// The constants of CM MADs. mad_parse.cc and mad_build.cc read and write fields in the order in
-// which they lie; a test holds both against captures and tshark.
+// The constants of CM MADs. mad_parse.cc and mad_build.cc read and write fields in wire order;
+// tests compare both with captures and tshark.
 
 #include <cstddef>
 #include <cstdint>

@@ -184,7 +184,7 @@ void Manager::give_up(Connection& connection, int error, Time now) {
     enter_idle(connection);
     return;
   }
-  // The peer may have answered, and the answer was lost: it is told that nobody waits any more
+  // The peer may have answered, and the answer was lost: a REJ with reason timeout ends its state
   // (12.9.8.5).
   const bool active = connection.active;
   send_rej(connection, active ? RejMessage::kReq : RejMessage::kRep,

@@ -2,13 +2,13 @@
 
 // The connection manager: state machines of the IB CM protocol (IBTA vol. 1, 12.9), active, passive
 // and SIDR. Sans-I/O: time is an argument, MADs come in by on_mad and go out by next_send, events
-// by next_event. It knows neither queue pairs nor programs: whoever calls brings the queue pair
-// along (qp_attributes says how) and tells what happened to it.
+// by next_event. It knows neither queue pairs nor programs: the caller modifies the queue pair (by
+// qp_attributes()) and reports its events.
 //
 // One thread. After each call, drain next_send and next_event.
 //
-// A connection lives from connect() or its kRequest event until destroy(). What the protocol owes
-// the peer afterwards (an answer to a repeated DREQ) stays inside as TIMEWAIT.
+// A connection exists from connect() or its kRequest event until destroy(). State that the protocol
+// needs afterwards (to answer a repeated DREQ) is kept internally as TIMEWAIT.
 
 #include <cstdint>
 #include <deque>
@@ -38,7 +38,7 @@ struct ConnectParameters {
   std::uint64_t ca_guid = 0;  // host order
   Transport transport = Transport::kRc;
   std::uint32_t qpn = 0;
-  // The PSN of the peer's first packet to us; nothing: the manager draws one.
+  // The PSN of the peer's first packet to us; nullopt: the manager chooses a random one.
   std::optional<std::uint32_t> starting_psn = {};
   std::uint8_t responder_resources = 1, initiator_depth = 1;
   bool flow_control = true, srq = false;
@@ -54,7 +54,7 @@ struct ConnectParameters {
 };
 
 struct AcceptParameters {
-  std::uint64_t cookie = 0;  // of the connection from now on
+  std::uint64_t cookie = 0;  // becomes the connection's
   std::uint64_t ca_guid = 0;
   std::uint32_t qpn = 0, qkey = 0;
   std::uint8_t responder_resources = 1, initiator_depth = 1;
@@ -104,8 +104,8 @@ class Manager {
   // for an answer, 0 is the default; further ones are dropped, so that their senders try again.
   // One sender takes at most half of what others leave of it (requests.h).
   Result<ListenerId> listen(const Match& match, std::uint32_t backlog, std::uint64_t cookie);
-  // Its unanswered requests are rejected and destroyed; no more events of them. Those that somebody
-  // has made his own (set_cookie) stay.
+  // Its unanswered requests are rejected and destroyed, without further events. Requests with a
+  // cookie of their own (set_cookie) stay.
   void stop_listening(ListenerId listener, Time now);
 
   // Active side. Errors: EINVAL (private data too long, a number out of range), ENOMEM.
@@ -113,40 +113,41 @@ class Manager {
   // After kReply, with the queue pair in RTS: sends the RTU.
   Status ready(ConnectionId connection, std::span<const std::byte> private_data, Time now);
 
-  // Passive side, after kRequest. The queue pair must be in RTR at least: the peer's data may come.
+  // Passive side, after kRequest. The queue pair must be at least in RTR, since data may arrive.
   Status accept(ConnectionId connection, const AcceptParameters& parameters, Time now);
-  // The queue pair received data or IBV_EVENT_COMM_EST came: as good as an RTU (12.9.7.2).
+  // The queue pair has received data, or IBV_EVENT_COMM_EST was raised: treated like an RTU
+  // (12.9.7.2).
   Status established(ConnectionId connection, Time now);
 
   // Either side, after kRequest or kReply: REJ.
   Status reject(ConnectionId connection, const Rejection& rejection, Time now);
-  // After kRequest or kReply: asks the peer for patience, for 4.096 us * 2^service_timeout. The
-  // manager does this by itself when the peer repeats what a program hasn't answered yet.
+  // After kRequest or kReply: sends an MRA, which extends the peer's timeout by 4.096 us *
+  // 2^service_timeout. The manager does this itself when the peer repeats a message that the
+  // program hasn't answered yet.
   Status wait_longer(ConnectionId connection, std::uint8_t service_timeout, Time now);
 
   // DREQ; after kDisconnecting: DREP. While connecting: REJ. EINVAL if it is over already.
   Status disconnect(ConnectionId connection, std::span<const std::byte> private_data, Time now);
 
-  // SIDR: where is the datagram service? Answer: kServiceReply or kUnreachable.
+  // SIDR: requests the queue pair of a datagram service. Followed by kServiceReply or kUnreachable.
   Result<ConnectionId> resolve_service(const ServiceParameters& parameters, Time now);
   Status answer_service(ConnectionId exchange, const ServiceAnswer& answer, Time now);
 
-  // The program has no more use for it, in any state: the peer is told as the state demands; no
-  // more events of it. Unknown ids are ignored.
+  // Releases the connection in any state: notifies the peer as the state requires, and reports no
+  // more events. Unknown ids are ignored.
   void destroy(ConnectionId connection, Time now);
   void set_cookie(ConnectionId connection, std::uint64_t cookie);
 
-  // How the queue pair gets to `state`: from kRequest or connect() on for INIT, from kRequest or
-  // kReply on for RTR and RTS. EINVAL before.
+  // The attributes to bring the queue pair to `state`: available after kRequest or connect() for
+  // INIT, after kRequest or kReply for RTR and RTS. EINVAL before.
   [[nodiscard]] Result<QpAttributes> qp_attributes(ConnectionId connection, QpState state) const;
   // nullopt: unknown.
   [[nodiscard]] std::optional<State> state(ConnectionId connection) const;
 
-  // A MAD of class CM that came to QP 1. `route.local` is the address it was sent to.
+  // A MAD of class CM received by QP1. `route.local` is the address it was sent to.
   void on_mad(const Route& route, std::span<const std::byte> bytes, Time now);
-  // The network says that a MAD of ours can't be delivered, and repeats its beginning. Ends a REQ
-  // or SIDR_REQ to which nobody has answered yet; anything else goes on, since this may be forged.
-  // `error`: why, as errno has it.
+  // An ICMP error that quotes the beginning of one of our MADs. Ends an unanswered REQ or SIDR_REQ;
+  // ignored otherwise, since it may be forged. `error`: errno value.
   void on_undelivered(const Route& route, std::span<const std::byte> beginning, int error,
                       Time now);
   void on_time(Time now);
@@ -183,7 +184,8 @@ class Manager {
   void on_deadline(Connection& connection, Time now);
   void give_up(Connection& connection, int error, Time now);
 
-  // The connection that a message names by our id and, once known, by the peer's. nullptr: counted.
+  // The connection that a message names by our id and, once known, by the peer's. nullptr: none;
+  // the drop is counted.
   Connection* named(const Route& route, std::uint32_t local_id, std::uint32_t remote_id);
   Connection* rejected_one(const Route& route, const Rej& rej);
 
@@ -217,7 +219,7 @@ class Manager {
   Counters counters_;
   std::deque<Outgoing> sends_;
   std::deque<Event> events_;
-  Event unheard_;  // where tell() writes for a connection that nobody holds
+  Event unheard_;  // tell() writes events here for connections that no program holds
 };
 
 }  // namespace uroce::control::cm

@@ -1,7 +1,7 @@
 #pragma once
 
-// The messages of the IB connection manager (IBTA vol. 1, 12.6) as values in host order. How they
-// lie in a MAD: mad_format.h; from and to bytes: mad.h.
+// The messages of the IB connection manager (IBTA vol. 1, 12.6) as values in host order. Layout in
+// a MAD: mad_format.h; parsing and building: mad.h.
 
 #include <array>
 #include <cstddef>
@@ -17,8 +17,8 @@ namespace uroce::control::cm {
 
 using PrivateData = std::vector<std::byte>;
 
-// Bytes of private data in each message. What a message carries beyond what its sender gave is
-// zeroes: the length isn't on the wire, so a receiver always sees all of it.
+// Bytes of private data in each message. It is padded with zeroes: the length isn't on the wire, so
+// a receiver always gets the maximum.
 inline constexpr std::size_t kReqPrivateMax = 92;
 inline constexpr std::size_t kMraPrivateMax = 222;
 inline constexpr std::size_t kRejPrivateMax = 148;
@@ -34,9 +34,9 @@ inline constexpr std::size_t kRejInfoMax = 72;
 enum class Transport : std::uint8_t { kRc = 0, kUc = 1, kRd = 2, kXrc = 3 };
 inline constexpr std::uint8_t kXrcExtended = 1;
 
-// Enhanced connection establishment: what vendors' programs tell each other about their cards.
-// Carried for them, as Linux does: 24 bits in places that the specification had reserved, and the
-// MAD's attribute modifier.
+// Enhanced connection establishment (ECE): vendor-specific options exchanged between programs.
+// Passed through, as in Linux: 24 bits in fields that the specification had reserved, and the MAD's
+// attribute modifier.
 struct Ece {
   std::uint32_t vendor_id = 0;  // 24 bits
   std::uint32_t options = 0;
@@ -46,7 +46,7 @@ struct Ece {
 // A path as a REQ names it. LIDs are 0xFFFF on RoCE, as Linux has them.
 struct ReqPath {
   std::uint16_t local_lid = 0xFFFF, remote_lid = 0xFFFF;
-  Gid local_gid = {}, remote_gid = {};  // of the sender of the REQ, of its receiver
+  Gid local_gid = {}, remote_gid = {};  // of the REQ's sender and of its receiver
   std::uint32_t flow_label = 0;         // 20 bits
   std::uint8_t packet_rate = 0, traffic_class = 0, hop_limit = 64, service_level = 0;
   bool subnet_local = false;
@@ -122,8 +122,8 @@ struct Drep {
   PrivateData private_data = {};
 };
 
-// Alternate paths aren't supported: a LAP is answered with an APR that says so; of the LAP only
-// what the answer needs is kept.
+// Alternate paths aren't supported: a LAP is answered with APR status "unsupported"; only the
+// fields needed for the answer are parsed.
 struct Lap {
   std::uint32_t local_id = 0, remote_id = 0;
 };

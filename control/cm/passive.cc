@@ -138,7 +138,7 @@ void Manager::on_repeated_req(Connection& connection, const Req& req, std::uint6
   switch (connection.state) {
     case State::kReqReceived:
     case State::kMraReqSent:
-      // The program takes its time.
+      // The program hasn't answered yet.
       send_mra(connection, kServiceTimeoutDefault);
       connections_.set_deadline(connection, now + duration_of(kServiceTimeoutDefault) +
                                                 patience_of(connection.retransmission.interval));
@@ -150,7 +150,7 @@ void Manager::on_repeated_req(Connection& connection, const Req& req, std::uint6
     case State::kDreqSent:
     case State::kTimewait:
     case State::kIdle:
-      // The peer hasn't learnt that it is over. A REJ that was sent before has the reason.
+      // The peer doesn't know yet that it is over. If a REJ was sent before, it has the reason.
       if (connection.rejected) {
         repeat(connection);
         if (connection.state == State::kTimewait) {

@@ -1,7 +1,7 @@
 #pragma once
 
-// How the queue pair of a connection gets to INIT, RTR and RTS (IBTA vol. 1, 12.9.7): the values
-// that the messages of the connection agreed on. What isn't listed for a state is 0 there.
+// The attributes for bringing the queue pair of a connection to INIT, RTR and RTS (IBTA vol. 1,
+// 12.9.7), as negotiated by its messages. Members not listed for a state are 0 there.
 
 #include <cstdint>
 
@@ -21,7 +21,7 @@ struct QpAttributes {
   std::uint32_t destination_qpn = 0;
   std::uint32_t receive_psn = 0;
   std::uint8_t reads_served_max = 0;      // max_dest_rd_atomic
-  std::uint8_t rnr_retry_count_peer = 0;  // how often the peer asks us again when we aren't ready
+  std::uint8_t rnr_retry_count_peer = 0;  // the peer's RNR retries
   // RTS
   std::uint32_t send_psn = 0;
   std::uint8_t timeout = 0;  // code

@@ -20,7 +20,7 @@ PrivateData guid_bytes(std::uint64_t guid) {
 
 }  // namespace
 
-// For a known connection; it is repeated when the peer asks again.
+// For a known connection; repeated when the peer repeats its message.
 void Manager::send_rej(Connection& connection, RejMessage refused, const Rejection& rejection) {
   ++counters_.rejects_sent;
   counters_.last_reject_sent = rejection.reason;

@@ -7,7 +7,7 @@
 
 namespace uroce::control::cm {
 
-// A peer may send codes that aren't listed: those stay numbers and have no name.
+// A peer may send unlisted codes, which have no name.
 enum class RejectReason : std::uint16_t {
 #define UROCE_REJECT(enumerator, code, name, explanation) enumerator = (code),
 #include "control/cm/reject_reason.def"

@@ -1,9 +1,10 @@
 #pragma once
 
-// The requests that no program has answered yet: how many wait at a listener, and from whom.
+// Counts unanswered requests per listener and sender.
 //
 // A sender takes at most half of what the others leave of a backlog, and of all backlogs together.
-// So whoever floods a listener leaves room for others, who may take half of what is left then.
+// So a sender that floods a listener leaves room for others, of which each may take half of the
+// rest.
 
 #include <cstdint>
 #include <map>
@@ -23,16 +24,16 @@ class Requests {
   };
   [[nodiscard]] Admission admission(const Listener& listener, const Gid& sender) const;
 
-  // One more waits. Returns how many of the sender's wait at this listener already.
-  // REQUIRES: it was admitted.
+  // Adds a waiting request. Returns the number of the sender's requests that wait at this listener
+  // already. REQUIRES: it was admitted.
   std::uint32_t add(Listener* listener, const Gid& sender);
-  // It doesn't wait any more; the listener may be gone (nullptr).
+  // Removes a waiting request; the listener may be gone (nullptr).
   void remove(ListenerId id, Listener* listener, const Gid& sender);
 
  private:
   using Counts =
       std::map<std::pair<ListenerId, Gid>, std::uint32_t>;  // by host_of(); without zeroes
-  static constexpr ListenerId kAll = 0;  // no listener's number: the count of all of them
+  static constexpr ListenerId kAll = 0;  // not a listener's number: the total over all listeners
 
   [[nodiscard]] std::uint32_t count(ListenerId id, const Gid& sender) const;
   void take_one(ListenerId id, const Gid& sender);

@@ -105,7 +105,7 @@ void Manager::on_repeated_sidr_req(Connection& exchange, Time now) {
   if (exchange.state == State::kTimewait) {
     repeat(exchange);
   } else if (exchange.state == State::kSidrReqReceived) {
-    // The program takes its time; SIDR has no message to say so.
+    // The program hasn't answered yet; SIDR has no equivalent of an MRA.
     connections_.set_deadline(exchange, now + patience_of(exchange.retransmission.interval));
   }
 }

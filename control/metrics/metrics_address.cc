@@ -45,7 +45,7 @@ Result<UniqueFd> listen_unix(const std::string& path) {
     return address.error();
   }
   const auto* plain = reinterpret_cast<const sockaddr*>(&*address);
-  // Removes it only if it is a socket that nobody uses any more.
+  // Removes it only if it is a stale socket.
   struct stat status {};
   const UniqueFd probe(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
   if (::lstat(path.c_str(), &status) == 0 && S_ISSOCK(status.st_mode) && probe.valid() &&

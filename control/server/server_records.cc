@@ -54,7 +54,7 @@ void Server::serve_asked() {
   }
   heartbeat_.beat();
   if (at->second.interest != EPOLLIN) {
-    page_poller_.forget(at->first);  // it has been told to wait on the socket
+    page_poller_.forget(at->first);  // it waits on the socket now
     return;
   }
   within_memory(at->first, [&] { on_connection(at, EPOLLIN); });

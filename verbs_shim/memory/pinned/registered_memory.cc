@@ -18,10 +18,10 @@ constexpr std::uint32_t kOnDemand = 1U << 6U;  // IBV_ACCESS_ON_DEMAND
 constexpr int kPopulateWrite = 23;             // MADV_POPULATE_WRITE, Linux 5.14
 constexpr int kPopulateRead = 22;              // MADV_POPULATE_READ
 
-// A page of an arena is charged to the memory cgroup of the process that touches it first. So that
-// this is the program, and not the daemon, registered pages are populated before the daemon is
-// told, as with a kernel that pins them. If that is impossible, the daemon's access populates them,
-// or fails.
+// A page of an arena is charged to the memory cgroup of the process that touches it first. To
+// charge the program, not the daemon, registered pages are populated before the daemon gets them,
+// as by a kernel that pins them. If that is impossible, the daemon's access populates them, or
+// fails.
 void populate(const std::vector<MemoryDescription::Range>& ranges) {
   for (const MemoryDescription::Range& range : ranges) {
     int result = 0;
