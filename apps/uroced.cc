@@ -35,7 +35,7 @@ int main(int argc, char** argv) {
     return 0;
   }
   const int ready = line->options.ready_descriptor;
-  if (ready >= 0 && ::fcntl(ready, F_GETFD) < 0) {  // whoever waits for it would wait for ever
+  if (ready >= 0 && ::fcntl(ready, F_GETFD) < 0) {  // the waiter would wait for ever
     return fail({EINVAL, "--ready-fd: there is no open descriptor " + std::to_string(ready)});
   }
   uroce::start_log(line->options.log_level);

@@ -33,7 +33,7 @@ Result<PcapngWriter> PcapngWriter::open(const std::string& path, const std::stri
   writer.number(kByteOrder, 4);
   writer.number(1, 2);  // version 1.0
   writer.number(0, 2);
-  writer.number(UINT64_MAX, 8);  // of a length that nobody knows yet
+  writer.number(UINT64_MAX, 8);  // section length: unknown
   writer.option(kUserApplication, application);
   writer.end();
   return writer;

@@ -54,7 +54,7 @@ void Stream::request(const Seen& seen) {
   }
 }
 
-// Everything that came by before belongs to somebody else.
+// Everything seen before belongs to another connection.
 void Stream::begin(Position at) {
   base_ = next_ = acknowledged_ = said_ = reads_forgotten_ = at;
   gaps_.clear();

@@ -91,7 +91,7 @@ class Stream {
   struct Pending {
     Position end = 0;
     Time since = 0;
-    bool again = false;  // then nobody knows which of them was answered
+    bool again = false;  // then it is unknown which of them was answered
   };
 
   [[nodiscard]] Position position_of(std::uint32_t psn) const;
@@ -137,7 +137,7 @@ class Stream {
   Message message_ = Message::kUnknown;
 
   std::deque<Read> reads_;        // by their PSNs
-  Position reads_forgotten_ = 0;  // before this nobody knows what was asked
+  Position reads_forgotten_ = 0;  // requests before this are unknown
   PsnGaps unanswered_;            // READ responses that later ones showed to be missing
   std::optional<Time> filled_;    // when one of those came last
   std::deque<Pending> pending_;

@@ -62,7 +62,7 @@ void Stream::answer(const Seen& seen) {
   }
 }
 
-// Nobody acknowledges what he can't have.
+// A receiver can't acknowledge what it can't have received.
 bool Stream::believable(const Seen& seen, Position at) {
   if (at >= next_) {
     find(Fault::kAckBeyondSent, seen.place,

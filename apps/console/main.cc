@@ -70,7 +70,7 @@ class Console {
     return "put_off=yes\n";
   }
 
-  // Nobody waits for their answers; failures are told on standard error.
+  // Their answers aren't printed; failures are reported on standard error.
   void run_due() {
     while (!later_.empty() && later_.begin()->first <= LineReader::Clock::now()) {
       const std::string command = later_.begin()->second;

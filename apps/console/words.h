@@ -44,7 +44,7 @@ class Words {
 
   void fail(const Error& error);
   // After all that is to be read was read and before anything is done: what couldn't be read, or
-  // the first word nobody asked for.
+  // the first word that wasn't read.
   [[nodiscard]] Status check() const;
 
  private:

@@ -32,7 +32,7 @@ struct KernelFacts {
   std::uint64_t huge_pages = 0;
   std::uint64_t memlock_bytes = 0;        // UINT64_MAX: no limit
   std::uint64_t processors = 0;           // that we may run on
-  bool roce_port_taken = false;           // somebody has bound UDP port 4791
+  bool roce_port_taken = false;           // UDP port 4791 is bound
   std::vector<std::string> kernel_cards;  // /sys/class/infiniband
 };
 

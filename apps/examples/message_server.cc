@@ -65,7 +65,8 @@ Hello hello_in(const rdma_cm_event& event) {
   return hello;
 }
 
-// Where the peer shall write: the fragments lie in reverse order, since nobody promises an order.
+// Where the peer shall write: the fragments lie in reverse order, since their order isn't
+// guaranteed.
 Message sink_of(const Message& put, Buffer& buffer, const ibv_mr& region) {
   Message sink{};
   sink.kind = Kind::kSink;

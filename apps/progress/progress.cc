@@ -16,7 +16,7 @@ constexpr std::uint64_t kPercent = 100;
 constexpr Duration kForecastAfter = kNanosecondsPerSecond;
 
 bool can_be_drawn_over(int descriptor) {
-  const char* const kind = std::getenv("TERM");  // NOLINT(concurrency-mt-unsafe): nobody sets it
+  const char* const kind = std::getenv("TERM");  // NOLINT(concurrency-mt-unsafe): never modified
   return ::isatty(descriptor) == 1 && kind != nullptr && std::string_view(kind) != "dumb";
 }
 
@@ -93,7 +93,7 @@ std::string Progress::bar(std::uint64_t done, std::size_t beside) const {
   return "[" + std::string(full, '#') + std::string(length - full, '-') + "] ";
 }
 
-// Whoever doesn't read misses it.
+// Errors are ignored.
 void Progress::write(const std::string& text) const {
   [[maybe_unused]] const auto written = ::write(descriptor_, text.data(), text.size());
 }

@@ -26,7 +26,7 @@ class Progress {
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;
 
-  // From now on `of` of them are to be done; 0: nobody knows how many.
+  // From now on `of` of them are to be done; 0: unknown.
   void begin(std::uint64_t of);
   // So many are done. Cheap enough for every few hundred of them.
   void at(std::uint64_t done);

@@ -60,7 +60,7 @@ class Card final : private EventSink, private FrameSink {
     explicit End(QpConfig config);
     Queues queues;
     Qp qp;
-    std::deque<abi::Cqe> completions;  // of receives, for whoever asks
+    std::deque<abi::Cqe> completions;  // of receives, until fetched
   };
 
   void announce(AsyncEvent event, std::uint32_t object) override;

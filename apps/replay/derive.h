@@ -18,7 +18,7 @@
 
 namespace uroce::replay {
 
-// What somebody who knows more than the packets tell can add.
+// Additional facts that can't be derived from the packets.
 struct Circumstances {
   std::vector<std::size_t> lost{};   // frame numbers, from 1
   std::uint32_t receive_length = 0;  // bytes of each receive; 0: as many as any message has

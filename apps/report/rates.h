@@ -56,7 +56,7 @@ class Rates {
 
   double interval_ = 1;
   std::vector<std::string> devices_, daemon_columns_, device_columns_, levels_, latency_columns_;
-  std::vector<double> times_;                   // seconds, by a clock that nobody sets
+  std::vector<double> times_;                   // seconds, by a monotonic clock
   std::vector<Values> daemon_;                  // by sample
   std::vector<std::vector<Values>> by_device_;  // by device, sample
   std::vector<std::vector<Values>> latencies_;  // likewise

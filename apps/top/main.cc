@@ -144,7 +144,7 @@ Status in_batch(Reports& reports, Duration interval, std::uint64_t count, const 
       std::printf("\n");
     }
     if (std::fflush(stdout) != 0) {
-      return ok();  // nobody reads any more
+      return ok();  // the reader is gone
     }
   }
   return ok();

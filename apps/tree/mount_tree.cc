@@ -52,7 +52,7 @@ Status write_line(const char* path, const std::string& line) {
   return ok();
 }
 
-// Root needs no user namespace, in which other users' files would be nobody's.
+// Root needs no user namespace, in which other users' files would belong to nobody (overflow uid).
 Status leave_mounts() {
   const std::string user = std::to_string(::geteuid());
   const std::string group = std::to_string(::getegid());

@@ -39,7 +39,7 @@ Status write_whole(const std::string& path, const std::string& text) {
   return ok();
 }
 
-// Where somebody else may write, links of his would lead our writing to what he chooses.
+// If other users may write there, their links could redirect our writes.
 Status expect_own(const std::string& folder) {
   struct stat facts = {};
   if (::lstat(folder.c_str(), &facts) == 0 && S_ISDIR(facts.st_mode) &&
@@ -80,7 +80,7 @@ Result<ServedTree> ServedTree::make(const std::string& folder) {
   return tree;
 }
 
-// The new text comes by a rename, which nobody sees half of.
+// The new text is put in place by rename(2), which is atomic.
 Status ServedTree::write_file(const std::string& path, const std::string& text) {
   const std::string place = folder_ + path;
   const std::string draft = folder_ + "/draft";

@@ -27,7 +27,7 @@ class TreeKeeper {
   // are as new as the question.
   void keep(int end);
   [[nodiscard]] int netlink_descriptor() const { return netlink_.descriptor(); }
-  // When nobody needs it any more.
+  // When it isn't needed any more.
   void remove();
 
  private:
