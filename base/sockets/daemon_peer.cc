@@ -49,7 +49,7 @@ bool is_roots_folder(const char* path) {
   return is_closed_folder(path, 0) || (unknown && is_closed_folder(path, *unknown));
 }
 
-// What whoever reads the error can do about it.
+// The remedy, for the error message.
 Error with_remedy(Error error, const std::string& path) {
   switch (error.code) {
     case ENOENT:

@@ -1,6 +1,6 @@
 #pragma once
 
-// Where the daemon listens when nobody says otherwise.
+// The default paths of the daemon's socket, for the daemon and for programs.
 
 #include <sys/stat.h>
 #include <unistd.h>
