@@ -35,7 +35,7 @@ class Shares {
  public:
   explicit Shares(const Amounts& maxima = maxima_of_this_machine());
 
-  // The user's account; it is there as long as somebody holds it or a charge on it.
+  // The user's account; it exists as long as it, or a charge on it, is held.
   std::shared_ptr<Account> of(const User& user);
   // From now on; what users have they keep.
   void set_limits(ConfiguredLimits limits);
@@ -49,7 +49,7 @@ class Shares {
   std::shared_ptr<Book> book_;
 };
 
-// The account of somebody who shares with nobody: for tools and tests.
+// An account that isn't shared: for tools and tests.
 std::shared_ptr<Account> account_of_its_own();
 
 }  // namespace uroce
