@@ -84,7 +84,7 @@ class Worker {
     std::vector<Port*> ports{};
     const KeyTable* keys = nullptr;
     Quiescence* quiescence = nullptr;
-    EventSink* events = nullptr;     // nullptr: nobody listens
+    EventSink* events = nullptr;     // nullptr: events are discarded
     FrameSink* frames = nullptr;     // nullptr: frames that are control's are dropped
     PagingQueues* paging = nullptr;  // nullptr: no on-demand paging
     Wakeup* wakeup = nullptr;        // for workers that may sleep, and have peers

@@ -147,7 +147,7 @@ struct Worker::State final : FaultSink {
   Ring<Qp> requester_ring{kRingEntries, Producers::kOne};
   std::vector<std::array<Steered, 2>> steered;  // index: worker, Role
 
-  CaptureWriter* capture = nullptr;  // nullptr: nobody looks
+  CaptureWriter* capture = nullptr;  // nullptr: no capture
   std::uint32_t captured = 0;        // frames, of all captures: the source of serials
   FailureTap failure_tap{*this};
   EventSink* events = nullptr;  // config.events, or the tap before it

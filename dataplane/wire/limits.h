@@ -1,6 +1,6 @@
 #pragma once
 
-// Bounds that the headers' fields and the specification set, for whoever checks a number.
+// Limits set by header fields and the specification.
 
 #include <cstdint>
 

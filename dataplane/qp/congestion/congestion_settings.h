@@ -53,7 +53,7 @@ struct CongestionSettings {
 inline constexpr std::uint8_t kDscpMax = 63;
 inline constexpr Duration kCnpIntervalMax = kNanosecondsPerSecond;
 
-// Of queue pairs that nobody chose anything for, as tests make them.
+// Defaults for queue pairs without explicit settings, as in tests.
 inline constexpr CongestionSettings kDefaultCongestion{};
 
 }  // namespace uroce
