@@ -61,11 +61,12 @@ void InvalidationThread::open(const std::shared_ptr<Mirror>& mirror,
 
 // Resident memory is invalidated in slices, even if this is the mirror's last owner: unmapping a
 // large one at once takes long and would delay all other programs. The program, which may still
-// run, doesn't wait for it: no region is left that gives access to its memory.
+// run, doesn't wait for it: no region is left that gives access to its memory, and hang_up() waits
+// for copies.
 void InvalidationThread::close(const std::shared_ptr<Mirror>& mirror) {
   tasks_->put([this, mirror] {
     if (const auto at = channels_.find(mirror.get()); at != channels_.end()) {
-      (void)::shutdown(at->second.socket->get(), SHUT_RDWR);
+      hang_up(at->second);
       if (at->second.closing) {
         return;
       }
@@ -169,10 +170,21 @@ void InvalidationThread::close_memory(Channel& channel) {
   waiters_->look_again(channel.mirror);
 }
 
+// Tells a program that waits for an answer that there will be none: its call then takes the memory
+// away. So not before the program's copies are done, which may take as long as the program likes;
+// until then its socket stays open.
+void InvalidationThread::hang_up(const Channel& channel) {
+  const auto end = [socket = channel.socket] { (void)::shutdown(socket->get(), SHUT_RDWR); };
+  if (channel.mirror->program() == nullptr || channel.mirror->program()->when_idle(end)) {
+    end();
+  }
+}
+
 // Not by closing it: a helper closes sockets that may hold descriptors, which may take long.
 void InvalidationThread::drop(Mirror* mirror) {
   if (const auto at = channels_.find(mirror); at != channels_.end()) {
     poll_.remove(at->second.socket->get());
+    hang_up(at->second);
     channels_.erase(at);
   }
 }

@@ -72,6 +72,7 @@ class InvalidationThread final : public PageRemover {
   static void begin(Channel& channel, std::uint32_t block, std::uint64_t first, std::uint64_t end,
                     bool forget);
   void close_memory(Channel& channel);
+  static void hang_up(const Channel& channel);
   void drop(Mirror* mirror);
   bool on_record(Channel& channel, const Record& record);
   void answer_late(const std::weak_ptr<Mirror>& mirror, std::uint32_t sequence);

@@ -17,7 +17,9 @@
 #include "base/sockets/record_socket.h"
 #include "base/time.h"
 #include "control/paging/paging_service.h"
+#include "mmu/proc_mem/proc_mem.h"
 #include "mmu/quiescence.h"
+#include "tests/unit/mmu/held_up.h"
 
 namespace uroce::control {
 namespace {
@@ -32,9 +34,10 @@ class InvalidationTurns : public ::testing::Test {
   };
 
   // A program with so many chunks of known memory, none of which can be mapped.
-  Program open(uid_t user, std::size_t chunks) {
+  // `memory`: of the program, for what can't be mapped.
+  Program open(uid_t user, std::size_t chunks, UniqueFd memory = {}) {
     const Peer peer{::getpid(), ::getuid(), 0};
-    auto mirror = *service_.make_mirror(UniqueFd(), 1, shares_.of({.uid = user}));
+    auto mirror = *service_.make_mirror(std::move(memory), 1, shares_.of({.uid = user}));
     const MirrorPiece slow{.address = kMuchBase, .length = chunks * Mirror::kChunk};
     mirror->describe(kMuchBase, kMuchBase + slow.length, {&slow, 1}, mirror->changes());
     EXPECT_EQ(mirror->chunk_count(), chunks);
@@ -43,6 +46,9 @@ class InvalidationTurns : public ::testing::Test {
     EXPECT_EQ(
         ::setsockopt(channels->invalidate.get(), SOL_SOCKET, SO_TIMESTAMPNS, &yes, sizeof(yes)), 0);
     return {std::move(mirror), std::move(*channels)};
+  }
+  static UniqueFd own_memory() {
+    return std::move(open_proc_mem(ProgramProcess(::getpid(), ::getuid())).value());
   }
   static void take_away(const Program& program, std::uint64_t address, std::uint64_t length,
                         std::uint32_t sequence = 1) {
@@ -130,6 +136,22 @@ TEST_F(InvalidationTurns, AProgramWhoseSessionIsEndedDoesntWaitForTheSlices) {
     std::this_thread::yield();
   }
   EXPECT_EQ(ended.mirror->chunk_count(), 0U);
+}
+
+// The program may take the memory away as soon as it is told: not while a copy that was begun for
+// the session is still reading or writing it.
+TEST_F(InvalidationTurns, AProgramWhoseSessionIsEndedWaitsForItsCopies) {
+  const Program ended = open(1'000, 1, own_memory());
+  test::HeldUp copy(*ended.mirror->program());
+  ASSERT_TRUE(service_.start());
+  service_.close(ended.mirror);
+  while (ended.mirror.use_count() != 1) {
+    std::this_thread::yield();
+  }
+  char byte = 0;
+  EXPECT_EQ(::recv(ended.channels.invalidate.get(), &byte, 1, MSG_DONTWAIT), -1);
+  copy.release();
+  EXPECT_EQ(::recv(ended.channels.invalidate.get(), &byte, 1, 0), 0);
 }
 
 // As many as the shim's changers announce at a time, with two ranges each.
