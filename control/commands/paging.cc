@@ -33,8 +33,6 @@ struct MemoryOpening {
 
 namespace {
 
-constexpr std::uint64_t kPagingDescriptors = 3;  // two channels, and the program's memory
-
 Status open_memory(Conversation& conversation, const std::shared_ptr<MemoryOpening>& opening) {
   const Session& session = conversation.session();
   const Peer peer = session.peer();
@@ -88,10 +86,6 @@ Result<Outcome> open_paging(Conversation& conversation, Request& request, Reply*
   if (!request.opening->done.load(std::memory_order_acquire)) {
     return Outcome::kWait;
   }
-  auto descriptors = session.account()->charge(Limit::kDescriptors, kPagingDescriptors);
-  if (!descriptors) {
-    return descriptors.error();
-  }
   auto mirror =
       paging->make_mirror(std::move(request.opening->memory), session.id(), session.account());
   if (!mirror) {
@@ -111,7 +105,7 @@ Result<Outcome> open_paging(Conversation& conversation, Request& request, Reply*
   if (session.mirror() != nullptr) {
     paging->close(session.mirror());
   }
-  session.set_mirror(std::move(*mirror), std::move(*descriptors));
+  session.set_mirror(std::move(*mirror));
   reply->descriptors.push_back(std::move(channels->share));
   reply->descriptors.push_back(std::move(channels->invalidate));
   return Outcome::kReply;

@@ -8,14 +8,19 @@
 
 #include "base/unique_fd.h"
 #include "control/foreign/helper_pool.h"
+#include "shares/account.h"
 
 namespace uroce::control {
 
 class ForeignSocket {
  public:
-  // Of a program of this user.
-  ForeignSocket(UniqueFd socket, const User& user, std::shared_ptr<HelperPool> helpers)
-      : socket_(std::move(socket)), user_(user), helpers_(std::move(helpers)) {}
+  // Of a program of this user. `charge`: for the descriptor, unless it is charged elsewhere.
+  ForeignSocket(UniqueFd socket, const User& user, std::shared_ptr<HelperPool> helpers,
+                Charge charge = {})
+      : charge_(std::move(charge)),
+        socket_(std::move(socket)),
+        user_(user),
+        helpers_(std::move(helpers)) {}
   ~ForeignSocket();
   ForeignSocket(const ForeignSocket&) = delete;
   ForeignSocket& operator=(const ForeignSocket&) = delete;
@@ -23,6 +28,7 @@ class ForeignSocket {
   [[nodiscard]] int get() const { return socket_.get(); }
 
  private:
+  Charge charge_;  // first, so that it is given back last
   UniqueFd socket_;
   User user_;
   std::shared_ptr<HelperPool> helpers_;

@@ -50,13 +50,12 @@ void FaultThread::stop() {
   }
 }
 
-void FaultThread::open(const std::shared_ptr<Mirror>& mirror, UniqueFd socket, const Peer& peer) {
+void FaultThread::open(const std::shared_ptr<Mirror>& mirror,
+                       std::shared_ptr<const ForeignSocket> socket, const Peer& peer) {
   {
     // Not as a task: the first fault may reach the fault thread before its next tasks do.
     const std::lock_guard lock(opened_mutex_);
-    opened_.emplace_back(
-        mirror, std::make_shared<ForeignSocket>(std::move(socket), mirror->user(), helpers_), peer,
-        next_tag_++);
+    opened_.emplace_back(mirror, std::move(socket), peer, next_tag_++);
   }
   // Its program may disconnect before the first request.
   tasks_.put([this, mirror] { channel_of(mirror.get()); });

@@ -40,7 +40,8 @@ class FaultThread final : public FaultWaiters, private PagingPeer {
   [[nodiscard]] const Heartbeat& heartbeat() const { return heartbeat_; }
 
   // Called by the control thread. `socket`: the daemon's end of the program's share channel.
-  void open(const std::shared_ptr<Mirror>& mirror, UniqueFd socket, const Peer& peer);
+  void open(const std::shared_ptr<Mirror>& mirror, std::shared_ptr<const ForeignSocket> socket,
+            const Peer& peer);
   void close(const std::shared_ptr<Mirror>& mirror);
   void prefetch(Prefetch wanted);
 

@@ -27,6 +27,33 @@ Result<std::pair<UniqueFd, UniqueFd>> make_channel() {
   return Result<std::pair<UniqueFd, UniqueFd>>(std::move(channel));
 }
 
+// The program's memory as its copying thread has it open, which may outlive everything else.
+struct ChargedFile {
+  UniqueFd file;
+  Charge charge;
+};
+
+// Without the helper thread, workers would access unmapped memory themselves and block, so a
+// program for which there is none does without /proc/PID/mem.
+Status start_copying(Mirror& mirror) {
+  auto of_mirror = mirror.account()->charge(Limit::kDescriptors);
+  auto of_thread = mirror.account()->charge(Limit::kDescriptors);
+  if (!of_mirror || !of_thread) {
+    return of_mirror ? of_thread.error() : of_mirror.error();
+  }
+  auto file = std::make_shared<const ChargedFile>(
+      ChargedFile{UniqueFd(::fcntl(mirror.remote(), F_DUPFD_CLOEXEC, 0)), std::move(*of_thread)});
+  if (!file->file.valid()) {
+    return system_error("no descriptor is left");
+  }
+  auto program = ProcMemThread::start({file, &file->file}, mirror.user());
+  if (!program) {
+    return program.error();
+  }
+  mirror.set_program(std::move(*program), std::move(*of_mirror));
+  return ok();
+}
+
 }  // namespace
 
 PagingService::PagingService(PagingQueues& queues, Quiescence& quiescence,
@@ -85,15 +112,9 @@ Result<std::shared_ptr<Mirror>> PagingService::make_mirror(UniqueFd memory, std:
     return Error{ENOMEM, "the daemon has no room for the on-demand paging of one more program"};
   }
   if (mirror->remote() >= 0) {
-    auto file = std::make_shared<const UniqueFd>(::fcntl(mirror->remote(), F_DUPFD_CLOEXEC, 0));
-    // Without the helper thread workers would access unmapped memory themselves and block; so
-    // /proc/PID/mem isn't used then.
-    auto program = file->valid() ? ProcMemThread::start(std::move(file), user)
-                                 : system_error("no descriptor is left");
-    if (!program) {
-      return program.error();
+    if (Status started = start_copying(*mirror); !started) {
+      return started.error();
     }
-    mirror->set_program(std::move(*program));
   }
   if (limits_.daemon != 0 || limits_.session != 0) {
     mirror->faults_only();
@@ -103,15 +124,23 @@ Result<std::shared_ptr<Mirror>> PagingService::make_mirror(UniqueFd memory, std:
 
 Result<PagingService::Channels> PagingService::open(const std::shared_ptr<Mirror>& mirror,
                                                     const Peer& peer) {
+  auto share_charge = mirror->account()->charge(Limit::kDescriptors);
+  auto invalidate_charge = mirror->account()->charge(Limit::kDescriptors);
+  if (!share_charge || !invalidate_charge) {
+    return share_charge ? invalidate_charge.error() : share_charge.error();
+  }
   auto share = make_channel();
   auto invalidate = make_channel();
   if (!share || !invalidate) {
     return share ? invalidate.error() : share.error();
   }
-  fault_thread_.open(mirror, std::move(share->first), peer);
   permit_descriptors(invalidate->first.get(), false);
-  invalidation_thread_.open(mirror, std::make_shared<ForeignSocket>(std::move(invalidate->first),
-                                                                    mirror->user(), helpers_));
+  const auto socket = [&](UniqueFd& end, Charge& charge) {
+    return std::make_shared<ForeignSocket>(std::move(end), mirror->user(), helpers_,
+                                           std::move(charge));
+  };
+  fault_thread_.open(mirror, socket(share->first, *share_charge), peer);
+  invalidation_thread_.open(mirror, socket(invalidate->first, *invalidate_charge));
   return Result<Channels>(
       Channels{.share = std::move(share->second), .invalidate = std::move(invalidate->second)});
 }

@@ -32,9 +32,9 @@ class PagingService {
   // EMFILE: the threads' descriptors couldn't be created.
   Status start();
 
-  // Creates the mirror of a new session's program, charged to the account. `memory`: the program's
-  // /proc/PID/mem (mmu/proc_mem/proc_mem.h); invalid: memory that can't be mapped isn't accessible.
-  // ENOMEM
+  // Creates the mirror of a new session's program, charged to the account, as are the channels:
+  // their descriptors count until they are closed. `memory`: the program's /proc/PID/mem
+  // (mmu/proc_mem/proc_mem.h); invalid: memory that can't be mapped isn't accessible. ENOMEM
   Result<std::shared_ptr<Mirror>> make_mirror(UniqueFd memory, std::uint64_t session,
                                               std::shared_ptr<Account> account);
   // The program's ends of its channels.

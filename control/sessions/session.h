@@ -80,10 +80,7 @@ class Session {
   // The program's pinned memory, and, once it has opened on-demand paging, its mirror.
   [[nodiscard]] ProgramMemory& memory() { return memory_; }
   [[nodiscard]] const std::shared_ptr<Mirror>& mirror() const { return mirror_; }
-  void set_mirror(std::shared_ptr<Mirror> mirror, Charge descriptors) {
-    mirror_ = std::move(mirror);
-    mirror_charge_ = std::move(descriptors);
-  }
+  void set_mirror(std::shared_ptr<Mirror> mirror) { mirror_ = std::move(mirror); }
 
   // Numbers for the next queue pair and the next region (kChooseNumbers); 0: any.
   void choose(std::uint32_t qpn, std::uint32_t key);
@@ -118,7 +115,6 @@ class Session {
   Device* device_ = nullptr;
   ProgramMemory memory_;
   std::shared_ptr<Mirror> mirror_;
-  Charge mirror_charge_;
   PublishedAddresses addresses_;
   abi::ImportToken ticket_{};
   std::optional<std::uint64_t> exporter_;  // the session whose objects this one may import

@@ -88,9 +88,13 @@ class Mirror {
   // called.
   [[nodiscard]] bool usable() const { return segments_ != nullptr; }
   [[nodiscard]] int remote() const { return remote_.get(); }
-  // The thread that accesses unmapped memory. Set before the first region is made.
+  // The thread that accesses unmapped memory. Set before the first region is made, with the charge
+  // for the descriptor `remote`.
   [[nodiscard]] const std::shared_ptr<ProcMemThread>& program() const { return program_; }
-  void set_program(std::shared_ptr<ProcMemThread> program) { program_ = std::move(program); }
+  void set_program(std::shared_ptr<ProcMemThread> program, Charge remote) {
+    program_ = std::move(program);
+    remote_charge_ = std::move(remote);
+  }
   [[nodiscard]] std::uint64_t session() const { return session_; }
   [[nodiscard]] const User& user() const { return account_->user(); }
   [[nodiscard]] const std::shared_ptr<Account>& account() const { return account_; }
@@ -279,6 +283,7 @@ class Mirror {
 
   Quiescence& quiescence_;
   UniqueFd remote_;
+  Charge remote_charge_;
   std::shared_ptr<ProcMemThread> program_;
   std::uint64_t session_;
   FaultStatistics statistics_;

@@ -295,6 +295,29 @@ TEST(OnDemandPaging, MayBeReopenedUntilARegionNeedsIt) {
   EXPECT_EQ(program.ask(abi::Command::kOpenPaging).header.error, 0);
 }
 
+// Until the paging threads have closed them.
+TEST(OnDemandPaging, DescriptorsOfAClosedMirrorStayCharged) {
+  Rig rig;
+  PagingQueues queues{2, {}};
+  PagingService paging{queues, rig.quiescence()};
+  rig.services.paging = &paging;
+  Program program(rig);
+  program.open();
+  const Account& account = *program.session.account();
+  const std::uint64_t before = account.used(Limit::kDescriptors);
+  const Answer first = program.ask(abi::Command::kOpenPaging);  // with the program's ends
+  ASSERT_EQ(first.header.error, 0) << first.message();
+  const std::uint64_t once = account.used(Limit::kDescriptors) - before;
+  EXPECT_EQ(once, 4U) << "two sockets, and the program's memory for the mirror and its thread";
+  const Answer second = program.ask(abi::Command::kOpenPaging);
+  ASSERT_EQ(second.header.error, 0) << second.message();
+  EXPECT_EQ(account.used(Limit::kDescriptors) - before, 2 * once);
+  ASSERT_TRUE(paging.start());
+  while (account.used(Limit::kDescriptors) - before != once) {
+    std::this_thread::yield();
+  }
+}
+
 // A program that has made itself undumpable, or whose user isn't the daemon's.
 TEST(OnDemandPaging, UnreachableMemoryIsReportedAtOnce) {
   Rig rig;
