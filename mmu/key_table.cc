@@ -1,6 +1,9 @@
 #include "mmu/key_table.h"
 
 #include <algorithm>
+#include <cerrno>
+#include <list>
+#include <string>
 #include <utility>
 
 #include "base/check.h"
@@ -44,16 +47,27 @@ Result<std::uint32_t> KeyTable::add(std::unique_ptr<Region> region, std::uint32_
   if (wraps(*region)) {
     return Error{EINVAL, "the region's addresses wrap around the end of the address space"};
   }
+  switch (const Published published = publish(std::move(region), chosen); published.error) {
+    case ENOMEM:
+      return Error{ENOMEM, "all " + std::to_string(slots_.size() - 1) +
+                               " memory keys of the daemon are in use"};
+    case EBUSY:
+      return Error{EBUSY, "the chosen memory key is taken, or isn't one"};
+    default:
+      return published.key;
+  }
+}
+
+KeyTable::Published KeyTable::publish(std::unique_ptr<Region> region, std::uint32_t chosen) {
   const std::lock_guard lock(mutex_);
   if (free_.empty()) {
-    return Error{ENOMEM, "all " + std::to_string(slots_.size() - 1) +
-                             " memory keys of the daemon are in use"};
+    return {.error = ENOMEM};
   }
   const auto place = chosen == 0
                          ? free_.begin() + static_cast<std::ptrdiff_t>(random_() % free_.size())
                          : std::find(free_.begin(), free_.end(), chosen >> kTagBits);
   if (place == free_.end()) {
-    return Error{EBUSY, "the chosen memory key is taken, or isn't one"};
+    return {.error = EBUSY};
   }
   std::swap(*place, free_.back());
   const std::uint32_t index = free_.back();
@@ -65,7 +79,7 @@ Result<std::uint32_t> KeyTable::add(std::unique_ptr<Region> region, std::uint32_
   region->key_ = key;
   // Release: pairs with check()'s acquire, so that a worker that sees the region sees all of it.
   slots_[index].store(region.release(), std::memory_order_release);
-  return key;
+  return {.key = key};
 }
 
 std::unique_ptr<Region> KeyTable::unpublish(std::uint32_t key) {
@@ -109,23 +123,31 @@ Result<std::unique_ptr<Region>> KeyTable::replace(std::uint32_t key,
   if (wraps(*region)) {
     return Error{EINVAL, "the region's addresses wrap around the end of the address space"};
   }
-  std::unique_ptr<Region> old;
-  {
-    const std::lock_guard lock(mutex_);
-    std::atomic<Region*>& slot = slots_[key >> kTagBits];
-    if (!slot.load(std::memory_order_relaxed)->close()) {
-      return Error{EBUSY, "memory windows are bound to the region"};
-    }
-    region->key_ = key;
-    old.reset(slot.exchange(region.release(), std::memory_order_release));  // pairs with check()
+  std::unique_ptr<Region> old = exchange(key, std::move(region));
+  if (old == nullptr) {
+    return Error{EBUSY, "memory windows are bound to the region"};
   }
   return once_unused(std::move(old));
 }
 
+// nullptr: windows are bound to the old one, which stays.
+std::unique_ptr<Region> KeyTable::exchange(std::uint32_t key, std::unique_ptr<Region> region) {
+  const std::lock_guard lock(mutex_);
+  std::atomic<Region*>& slot = slots_[key >> kTagBits];
+  if (!slot.load(std::memory_order_relaxed)->close()) {
+    return nullptr;
+  }
+  region->key_ = key;
+  // Release: pairs with check()'s acquire.
+  return std::unique_ptr<Region>(slot.exchange(region.release(), std::memory_order_release));
+}
+
 std::unique_ptr<Region> KeyTable::once_unused(std::unique_ptr<Region> region) {
   if (!quiescence_.wait()) {
+    std::list<std::unique_ptr<Region>> one;
+    one.push_back(std::move(region));
     const std::lock_guard lock(mutex_);
-    held_.push_back(std::move(region));
+    held_.splice(held_.end(), one);
   }
   return region;
 }

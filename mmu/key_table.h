@@ -8,6 +8,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <list>
 #include <memory>
 #include <mutex>
 #include <random>
@@ -82,6 +83,15 @@ class KeyTable {
  private:
   static constexpr std::uint32_t kTagBits = 8;
 
+  struct Published {
+    std::uint32_t key = 0;
+    int error = 0;  // ENOMEM, EBUSY: as add() says
+  };
+
+  // Under the mutex, so that they mustn't allocate: what is thrown wouldn't unlock it, as this is
+  // built without exceptions.
+  Published publish(std::unique_ptr<Region> region, std::uint32_t chosen);
+  std::unique_ptr<Region> exchange(std::uint32_t key, std::unique_ptr<Region> region);
   std::unique_ptr<Region> unpublish(std::uint32_t key);
   std::unique_ptr<Region> once_unused(std::unique_ptr<Region> region);
 
@@ -93,7 +103,7 @@ class KeyTable {
   std::vector<std::uint8_t> tags_;  // the last one of each index
   std::mt19937_64 random_;
   // Unpublished, but perhaps used by a stuck worker.
-  std::vector<std::unique_ptr<Region>> held_;
+  std::list<std::unique_ptr<Region>> held_;
 };
 
 inline Access KeyTable::check(std::uint32_t key, PdId pd, std::uint64_t address,

@@ -1,6 +1,7 @@
 #include "mmu/window_table.h"
 
 #include <cerrno>
+#include <list>
 #include <memory>
 #include <string>
 #include <utility>
@@ -25,11 +26,19 @@ WindowTable::~WindowTable() {
 }
 
 Result<std::uint32_t> WindowTable::add(PdId pd, WindowType type) {
-  auto window = std::make_unique<Window>(pd, type);  // not under the lock: it may throw
-  const std::lock_guard lock(mutex_);
-  if (free_.empty()) {
+  auto window = std::make_unique<Window>(pd, type);
+  const std::uint32_t key = publish(std::move(window));
+  if (key == 0) {
     return Error{ENOMEM, "all " + std::to_string(slots_.size()) +
                              " memory windows of the daemon are in use"};
+  }
+  return key;
+}
+
+std::uint32_t WindowTable::publish(std::unique_ptr<Window> window) {
+  const std::lock_guard lock(mutex_);
+  if (free_.empty()) {
+    return 0;
   }
   std::swap(free_[random_() % free_.size()], free_.back());
   const std::uint32_t index = free_.back();
@@ -52,11 +61,13 @@ void WindowTable::remove(std::uint32_t key) {
   }
   const bool unused = quiescence_.wait();  // true: no worker uses it, nor binds it any more
   window->release(nullptr, 0);
-  const std::lock_guard lock(mutex_);
-  free_.push_back(index);
+  std::list<std::unique_ptr<Window>> kept;
   if (!unused) {
-    held_.push_back(std::move(window));
+    kept.push_back(std::move(window));
   }
+  const std::lock_guard lock(mutex_);
+  free_.push_back(index);  // it had room for all from the beginning
+  held_.splice(held_.end(), kept);
 }
 
 void WindowTable::release_qp(std::uint32_t key, std::uint32_t qpn) {

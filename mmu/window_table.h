@@ -6,6 +6,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <list>
 #include <memory>
 #include <mutex>
 #include <random>
@@ -51,13 +52,16 @@ class WindowTable {
  private:
   static constexpr std::uint32_t kTagBits = 8;
 
+  // Under the mutex, so that it mustn't allocate (key_table.h). 0: all are taken.
+  std::uint32_t publish(std::unique_ptr<Window> window);
+
   Quiescence& quiescence_;
   std::uint32_t first_index_;
   std::vector<std::atomic<Window*>> slots_;
   std::mutex mutex_;  // guards what follows; workers never take it
   std::vector<std::uint32_t> free_;
   std::mt19937_64 random_;
-  std::vector<std::unique_ptr<Window>> held_;  // removed, but perhaps used by a stuck worker
+  std::list<std::unique_ptr<Window>> held_;  // removed, but perhaps used by a stuck worker
 };
 
 }  // namespace uroce

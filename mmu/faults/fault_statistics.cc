@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <bit>
+#include <utility>
+#include <vector>
 
 namespace uroce {
 
@@ -30,9 +32,16 @@ FaultCounts FaultStatistics::all() const {
   return all_;
 }
 
+// Nothing is allocated under the mutex: what is thrown wouldn't unlock it, as this is built without
+// exceptions.
 std::map<std::uint32_t, FaultCounts> FaultStatistics::by_region() const {
-  const std::lock_guard lock(mutex_);
-  return by_region_;
+  std::vector<std::pair<std::uint32_t, FaultCounts>> copied;
+  copied.reserve(kRegionsMax + 1);  // and what there was no room for
+  {
+    const std::lock_guard lock(mutex_);
+    copied.assign(by_region_.begin(), by_region_.end());
+  }
+  return {copied.begin(), copied.end()};
 }
 
 void FaultJournal::enter(const PageFault& fault, std::uint64_t session) {
@@ -79,8 +88,10 @@ std::array<std::uint64_t, FaultJournal::kBuckets> FaultJournal::histogram(FaultS
 }
 
 std::vector<FaultTrace> FaultJournal::traces() const {
+  std::vector<FaultTrace> ordered;
+  ordered.reserve(kTraces);
   const std::lock_guard lock(mutex_);
-  std::vector<FaultTrace> ordered(traces_);
+  ordered.assign(traces_.begin(), traces_.end());
   std::rotate(ordered.begin(), ordered.begin() + static_cast<std::ptrdiff_t>(next_), ordered.end());
   return ordered;
 }

@@ -5,13 +5,11 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <iterator>
 #include <map>
 #include <mutex>
 #include <string>
 #include <system_error>
 #include <utility>
-#include <vector>
 
 #include "base/all_processors.h"
 #include "base/check.h"
@@ -48,13 +46,16 @@ struct ProcMemThread::UserCounts {
 std::shared_ptr<ProcMemThread::UserCounts> ProcMemThread::counts_of(const User& user) {
   static std::mutex mutex;
   static std::map<User, std::weak_ptr<UserCounts>> users;
+  // Made beforehand, as nothing may be allocated under the mutex (State::mutex_).
+  auto counts = std::make_shared<UserCounts>();
+  std::map<User, std::weak_ptr<UserCounts>> more{{user, counts}};
   const std::lock_guard lock(mutex);
   std::erase_if(users, [](const auto& entry) { return entry.second.expired(); });
-  auto counts = users[user].lock();
-  if (counts == nullptr) {
-    counts = std::make_shared<UserCounts>();
-    users[user] = counts;
+  users.merge(more);
+  if (auto known = users.at(user).lock(); known != nullptr) {
+    return known;
   }
+  users.at(user) = counts;  // the last of the user's programs has just ended
   return counts;
 }
 
@@ -78,13 +79,14 @@ class ProcMemThread::State {
     return true;
   }
 
-  bool when_idle(std::function<void()> then) {
+  bool notify_when_idle(Waiters&& waiter) {
     const std::lock_guard lock(mutex_);
     // Acquire: pairs with finish(), so that what was copied is there.
     if (finished_.load(std::memory_order_acquire) == put_.load(std::memory_order_relaxed)) {
       return true;
     }
-    waiters_.push_back({put_.load(std::memory_order_relaxed), std::move(then)});
+    waiter.front().put = put_.load(std::memory_order_relaxed);
+    waiters_.splice(waiters_.end(), waiter);
     return false;
   }
 
@@ -111,11 +113,6 @@ class ProcMemThread::State {
   std::shared_ptr<UserCounts> counts_;
 
  private:
-  struct Waiter {
-    std::uint64_t put;
-    std::function<void()> then;
-  };
-
   // After the state that it announces was published: run() checks that after it has checked the
   // notifier.
   void ring() {
@@ -170,15 +167,15 @@ class ProcMemThread::State {
     }
     waiting_.fetch_sub(1, std::memory_order_relaxed);
     counts_->copies.fetch_sub(1, std::memory_order_relaxed);
-    std::vector<Waiter> over;
+    Waiters over;
     {
       const std::lock_guard lock(mutex_);
       const std::uint64_t finished = finished_.fetch_add(1, std::memory_order_release) + 1;
-      const auto after =
-          std::stable_partition(waiters_.begin(), waiters_.end(),
-                                [finished](const Waiter& waiter) { return waiter.put > finished; });
-      over.assign(std::make_move_iterator(after), std::make_move_iterator(waiters_.end()));
-      waiters_.erase(after, waiters_.end());
+      // In the order of what they wait for.
+      const auto first_left =
+          std::find_if(waiters_.begin(), waiters_.end(),
+                       [finished](const Waiter& waiter) { return waiter.put > finished; });
+      over.splice(over.end(), waiters_, waiters_.begin(), first_left);
     }
     for (const Waiter& waiter : over) {
       waiter.then();
@@ -191,8 +188,10 @@ class ProcMemThread::State {
   std::atomic<std::uint32_t> waiting_{0};  // relaxed: a bound
   std::atomic<std::uint64_t> put_{0}, finished_{0};
   std::atomic<bool> stopping_{false};  // relaxed: the notifier orders it
-  std::mutex mutex_;                   // of waiters_; no worker takes it
-  std::vector<Waiter> waiters_;
+  // Of waiters_; no worker takes it. Nothing is allocated under it: what is thrown wouldn't unlock
+  // it, as this is built without exceptions.
+  std::mutex mutex_;
+  Waiters waiters_;
 };
 
 Result<std::shared_ptr<ProcMemThread>> ProcMemThread::start(std::shared_ptr<const UniqueFd> memory,
@@ -240,8 +239,8 @@ bool ProcMemThread::give_up(ProcMemCopy* copy) {
          ProcMemCopy::State::kDone;
 }
 
-bool ProcMemThread::when_idle(std::function<void()> then) {
-  return state_->when_idle(std::move(then));
+bool ProcMemThread::notify_when_idle(Waiters&& waiter) {
+  return state_->notify_when_idle(std::move(waiter));
 }
 
 }  // namespace uroce

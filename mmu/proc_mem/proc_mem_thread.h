@@ -14,7 +14,9 @@
 #include <boost/lockfree/queue.hpp>
 #include <cstdint>
 #include <functional>
+#include <list>
 #include <memory>
+#include <utility>
 
 #include "base/result.h"
 #include "base/unique_fd.h"
@@ -44,9 +46,24 @@ class ProcMemThread {
   // owns it.
   [[nodiscard]] static bool give_up(ProcMemCopy* copy);
 
+  // Who waits for copies: a list of one, made beforehand, so that waiting allocates nothing.
+  struct Waiter {
+    std::function<void()> then;
+    std::uint64_t put = 0;  // the copies that were submitted until then
+  };
+  using Waiters = std::list<Waiter>;
+  static Waiters make_waiter(std::function<void()> then) {
+    Waiters one;
+    one.push_back({.then = std::move(then)});
+    return one;
+  }
+
   // Copies are done in FIFO order. Waits until all copies submitted so far are done: true if they
-  // are already; otherwise the helper thread calls `then` when they are.
-  [[nodiscard]] bool when_idle(std::function<void()> then);
+  // are already; otherwise the helper thread calls the waiter's `then` when they are.
+  [[nodiscard]] bool notify_when_idle(Waiters&& waiter);
+  [[nodiscard]] bool when_idle(std::function<void()> then) {
+    return notify_when_idle(make_waiter(std::move(then)));
+  }
 
  private:
   class State;
