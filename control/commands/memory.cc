@@ -32,29 +32,50 @@ Result<Outcome> alloc_pd(Session& session, Request& /*request*/, Reply* reply) {
 
 namespace {
 
-// How many helpers (mmu/proc_mem/proc_mem_thread.h) are accessing the session's memory for copies
-// submitted so far.
-std::shared_ptr<std::atomic<std::uint32_t>> helpers_at_work(Conversation& conversation) {
-  auto count = std::make_shared<std::atomic<std::uint32_t>>(0);
-  PagingService* const paging = conversation.services().paging;
-  Session& session = conversation.session();
-  const std::array programs{session.memory().program(),
-                            session.mirror() == nullptr ? nullptr : session.mirror()->program()};
-  for (const auto& program : programs) {
-    if (program == nullptr || paging == nullptr) {
-      continue;
+// Counts the helpers (mmu/proc_mem/proc_mem_thread.h) that are still accessing a session's memory.
+// Made before that memory is taken away, since making it may fail.
+class HelperCount {
+ public:
+  explicit HelperCount(Conversation& conversation) {
+    PagingService* const paging = conversation.services().paging;
+    Session& session = conversation.session();
+    if (paging == nullptr) {
+      return;
     }
-    count->fetch_add(1, std::memory_order_relaxed);
-    // Release: pairs with the acquire of the handler that checks again.
-    if (program->when_idle([count, control = paging->control_event()] {
-          count->fetch_sub(1, std::memory_order_release);
-          control->ring();
-        })) {
-      count->fetch_sub(1, std::memory_order_relaxed);
+    programs_ = {session.memory().program(),
+                 session.mirror() == nullptr ? nullptr : session.mirror()->program()};
+    for (std::size_t i = 0; i < programs_.size(); ++i) {
+      if (programs_[i] != nullptr) {
+        // Release: pairs with the acquire of the handler that checks again.
+        waiters_[i] =
+            ProcMemThread::make_waiter([count = count_, control = paging->control_event()] {
+              count->fetch_sub(1, std::memory_order_release);
+              control->ring();
+            });
+      }
     }
   }
-  return count;
-}
+
+  // Of copies submitted so far. Allocates nothing.
+  std::shared_ptr<std::atomic<std::uint32_t>> begin() {
+    for (std::size_t i = 0; i < programs_.size(); ++i) {
+      if (programs_[i] == nullptr) {
+        continue;
+      }
+      count_->fetch_add(1, std::memory_order_relaxed);
+      if (programs_[i]->notify_when_idle(std::move(waiters_[i]))) {
+        count_->fetch_sub(1, std::memory_order_relaxed);
+      }
+    }
+    return count_;
+  }
+
+ private:
+  std::shared_ptr<std::atomic<std::uint32_t>> count_ =
+      std::make_shared<std::atomic<std::uint32_t>>(0);
+  std::array<std::shared_ptr<ProcMemThread>, 2> programs_;  // of pinned memory, of the mirror
+  std::array<ProcMemThread::Waiters, 2> waiters_;
+};
 
 // Whether all helpers have finished; the handler is run again until they have, since until then the
 // program can't reuse the memory. How long that takes depends on the program only.
@@ -115,6 +136,7 @@ Result<Outcome> replace_region(Conversation& conversation, Request& request, std
   const std::uint32_t remote_pieces = region->remote_pieces();
   const std::uint64_t length = region->length();
   const bool on_demand = region->mirror() != nullptr;
+  HelperCount helpers(conversation);
   const auto replaced = session.card().keys().replace(old.key, std::move(region));
   if (!replaced) {
     return replaced.error();
@@ -126,7 +148,7 @@ Result<Outcome> replace_region(Conversation& conversation, Request& request, std
   old.on_demand = on_demand;
   old.locked = std::move(locked);
   request.registration->replaced = {{}, handle, old.key, old.key, remote_pieces};
-  request.helpers = helpers_at_work(conversation);
+  request.helpers = helpers.begin();
   return answer_replaced(request, reply);
 }
 
@@ -273,11 +295,12 @@ Result<Outcome> dereg_mr(Conversation& conversation, Request& request, Reply* /*
     if (!region) {
       return region.error();
     }
+    HelperCount helpers(conversation);
     if (!session.card().keys().close((*region)->key)) {
       return Error{EBUSY, "memory windows are bound to memory region " + std::to_string(handle)};
     }
     remove_region(session, handle);
-    request.helpers = helpers_at_work(conversation);
+    request.helpers = helpers.begin();
   }
   return when_helpers_are_back(request);
 }
