@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <new>
 
 #include "abi/address_records.h"
 #include "control/commands/address_changes.h"
@@ -39,11 +40,16 @@ Result<Outcome> create_ah(Session& session, Request& request, Reply* reply) {
   if (!*path) {
     return Outcome::kWait;
   }
-  ++(*pd)->users;
   auto ah = std::make_unique<AddressHandle>(AddressHandle{*pd, **path, std::move(*charge)});
   const AddressHandle& made = *ah;
   const std::uint32_t handle = session.address_handles.add(std::move(ah));
-  session.addresses().publish(handle, made);
+  try {
+    session.addresses().publish(handle, made);
+  } catch (const std::bad_alloc&) {
+    (void)session.address_handles.remove(handle);  // no worker has seen it
+    throw;
+  }
+  ++(*pd)->users;
   reply->set_handle(handle);
   return Outcome::kReply;
 }
