@@ -145,6 +145,8 @@ Result<Outcome> replace_region(Conversation& conversation, Request& request, std
   ++pd.users;
   old.pd = &pd;
   old.length = length;
+  session.on_demand_regions += on_demand ? 1 : 0;
+  session.on_demand_regions -= old.on_demand ? 1 : 0;
   old.on_demand = on_demand;
   old.locked = std::move(locked);
   request.registration->replaced = {{}, handle, old.key, old.key, remote_pieces};
@@ -281,6 +283,7 @@ Result<Outcome> answer_with_region(Session& session, std::unique_ptr<Region> reg
   if (dm != nullptr) {
     ++dm->users;
   }
+  session.on_demand_regions += on_demand ? 1 : 0;
   made->key = *key;
   const std::uint32_t handle = session.regions.add(std::move(made));
   reply->set(abi::RegMrReply{{}, handle, *key, *key, remote_pieces});

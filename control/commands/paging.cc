@@ -51,16 +51,6 @@ Status open_memory(Conversation& conversation, const std::shared_ptr<MemoryOpeni
   });
 }
 
-// A program without on-demand regions that opens channels again couldn't use the first ones: it had
-// no descriptors for them, or no thread.
-bool has_on_demand_region(const Session& session) {
-  bool found = false;
-  session.regions.for_each([&](std::uint32_t /*handle*/, const MemoryRegion& region) {
-    found = found || region.on_demand;
-  });
-  return found;
-}
-
 }  // namespace
 
 Result<Outcome> open_paging(Conversation& conversation, Request& request, Reply* reply) {
@@ -69,7 +59,9 @@ Result<Outcome> open_paging(Conversation& conversation, Request& request, Reply*
   if (paging == nullptr) {
     return Error{EOPNOTSUPP, "this uroced has no on-demand paging"};
   }
-  if (has_on_demand_region(session)) {
+  // Without one, a program that asks for channels again couldn't have used the first ones: it had
+  // no room for the descriptors, or no thread for its end of them.
+  if (session.on_demand_regions != 0) {
     return Error{EBUSY, "this session's paging channels are already open"};
   }
   const auto& helpers = conversation.services().helpers;

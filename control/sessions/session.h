@@ -93,6 +93,7 @@ class Session {
   // The objects that it owns, by handle. teardown.h destroys them.
   HandleTable<ProtectionDomain> pds{"protection domain"};
   HandleTable<MemoryRegion> regions{"memory region"};
+  std::size_t on_demand_regions = 0;  // of those
   HandleTable<MemoryWindow> windows{"memory window"};
   HandleTable<DeviceMemory> device_memories{"device memory"};
   HandleTable<Channel> channels{"completion channel"};

@@ -94,6 +94,7 @@ void remove_region(Session& session, std::uint32_t handle) {
   if (session.mirror() != nullptr) {
     session.mirror()->statistics().forget(region->key);
   }
+  session.on_demand_regions -= region->on_demand ? 1 : 0;
   --region->pd->users;
   if (region->dm != nullptr) {
     --region->dm->users;
