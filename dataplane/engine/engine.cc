@@ -157,7 +157,7 @@ const Heartbeat& Engine::heartbeat(std::uint32_t worker) const {
 
 bool Engine::running() const { return state_->running; }
 
-void Engine::call(std::uint32_t worker, const std::function<void(Worker&)>& task) {
+void Engine::run(std::uint32_t worker, const std::function<void(Worker&)>& task) {
   if (state_->call(worker, task, Mailbox::kStuckMax) != Mailbox::CallStatus::kDone) {
     end_process(worker, heartbeat(worker).thread());
   }

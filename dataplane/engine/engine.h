@@ -58,7 +58,12 @@ class Engine {
   // If the worker is stuck (Mailbox::kStuckMax) nothing can be changed safely any more: it may be
   // using what the task would take away. The process then ends with a message, and its supervisor
   // may start another.
-  void call(std::uint32_t worker, const std::function<void(Worker&)>& task);
+  //
+  // As a rule it allocates nothing (Mailbox::call), so that a destructor may call.
+  template <typename Task>
+  void call(std::uint32_t worker, Task&& task) {
+    run(worker, std::ref(task));  // a std::function keeps the reference in itself
+  }
   // The same for tasks that concern the worker's thread: they always run there, and wake it.
   void call_on_thread(std::uint32_t worker, const std::function<void(Worker&)>& task);
   // The same as call() for optional, read-only tasks: false if the worker is stuck, and then the
@@ -85,6 +90,7 @@ class Engine {
 
  private:
   class State;
+  void run(std::uint32_t worker, const std::function<void(Worker&)>& task);
   std::unique_ptr<State> state_;
 };
 

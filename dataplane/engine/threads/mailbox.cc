@@ -3,6 +3,7 @@
 #include <sched.h>
 
 #include <memory>
+#include <utility>
 
 #include "base/futex.h"
 #include "base/time/monotonic_clock.h"
@@ -15,6 +16,7 @@ constexpr Duration kLookInterval = 100 * kNanosecondsPerMillisecond;
 }  // namespace
 
 Mailbox::~Mailbox() {
+  delete spare_.load(std::memory_order_relaxed);
   for (Task* task = nullptr; tasks_.dequeue(&task, 1) == 1;) {
     delete task;  // withdrawn: its caller keeps the mailbox alive
   }
@@ -30,7 +32,7 @@ bool Mailbox::gives_up(Duration still, Duration limit, const std::optional<Threa
 }
 
 Mailbox::CallStatus Mailbox::call(const std::function<void(Worker&)>& task, Duration limit) {
-  std::unique_ptr<Task> owned(new Task{.run = &task});
+  std::unique_ptr<Task> owned = obtain(task);
   Task* pointer = owned.get();
   Liveness worker(heartbeat_);
   Time next_look = monotonic_now() + kLookInterval;
@@ -45,6 +47,7 @@ Mailbox::CallStatus Mailbox::call(const std::function<void(Worker&)>& task, Dura
   };
   while (tasks_.enqueue(&pointer, 1) == 0) {
     if (stuck()) {
+      release(std::move(owned));
       return CallStatus::kWithdrawn;
     }
     sched_yield();
@@ -57,7 +60,7 @@ Mailbox::CallStatus Mailbox::call(const std::function<void(Worker&)>& task, Dura
     }
     std::uint32_t expected = Task::kWaiting;
     if (owned->state.compare_exchange_strong(expected, Task::kWithdrawn)) {
-      static_cast<void>(owned.release());  // the worker deletes it if it continues
+      static_cast<void>(owned.release());  // the worker releases it if it continues
       return CallStatus::kWithdrawn;
     }
     if (expected == Task::kTaken && limit < kStuckMax) {
@@ -67,7 +70,22 @@ Mailbox::CallStatus Mailbox::call(const std::function<void(Worker&)>& task, Dura
       return CallStatus::kUnknown;
     }
   }
+  release(std::move(owned));
   return CallStatus::kDone;
+}
+
+std::unique_ptr<Mailbox::Task> Mailbox::obtain(const std::function<void(Worker&)>& run) {
+  std::unique_ptr<Task> task(spare_.exchange(nullptr, std::memory_order_acquire));
+  if (task == nullptr) {
+    task = std::make_unique<Task>();
+  }
+  task->run = &run;
+  task->state.store(Task::kWaiting, std::memory_order_relaxed);  // the ring publishes it
+  return task;
+}
+
+void Mailbox::release(std::unique_ptr<Task> task) {
+  task.reset(spare_.exchange(task.release(), std::memory_order_acq_rel));
 }
 
 bool Mailbox::take(Task& task) {
@@ -75,7 +93,8 @@ bool Mailbox::take(Task& task) {
   return task.state.compare_exchange_strong(expected, Task::kTaken);
 }
 
-// The caller may return, and its Task be freed, between the two: waking uses the address only.
+// The caller may return, and its Task be freed or be another call's, between the two: waking uses
+// the address only.
 void Mailbox::finish(Task& task) {
   std::atomic<std::uint32_t>& state = task.state;
   state.store(Task::kDone, std::memory_order_release);

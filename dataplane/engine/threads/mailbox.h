@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <vector>
 
@@ -47,7 +48,8 @@ class Mailbox {
   // Whether a worker that has been stuck for `still`, and is in this state, is given up.
   static bool gives_up(Duration still, Duration limit, const std::optional<ThreadState>& state);
   // Returns when the worker has run the task, or has been stuck for `limit` (kStuckInKernelMax);
-  // for a task that it has taken, kStuckMax applies, whatever the limit.
+  // for a task that it has taken, kStuckMax applies, whatever the limit. Allocates nothing, unless
+  // another call is under way, or was withdrawn and the worker hasn't got to it yet.
   CallStatus call(const std::function<void(Worker&)>& task, Duration limit = kStuckMax);
   // Copies the frame for the worker to send later; false if too many are queued.
   bool send_frame(std::uint16_t port, std::span<const std::byte> bytes);
@@ -64,7 +66,7 @@ class Mailbox {
         after_task();
         finish(*task);
       } else {
-        delete task;
+        release(std::unique_ptr<Task>(task));
       }
       any = true;
     }
@@ -74,11 +76,11 @@ class Mailbox {
   [[nodiscard]] bool empty() const { return tasks_.empty() && frames_.empty(); }
 
  private:
-  // Deleted by the caller once it is done; by the worker if it was withdrawn, when `run`, which the
+  // Released by the caller once it is done; by the worker if it was withdrawn, when `run`, which the
   // caller owns, may be gone.
   struct Task {
     enum State : std::uint32_t { kWaiting, kTaken, kDone, kWithdrawn };
-    const std::function<void(Worker&)>* run;
+    const std::function<void(Worker&)>* run = nullptr;
     // kTaken and kWithdrawn are set by exchange with kWaiting, so only one of them succeeds. The
     // worker stores kDone with release, the caller loads it with acquire and then sees the task's
     // effects.
@@ -88,12 +90,17 @@ class Mailbox {
     std::uint16_t port;
     std::vector<std::byte> bytes;
   };
+  std::unique_ptr<Task> obtain(const std::function<void(Worker&)>& run);
+  void release(std::unique_ptr<Task> task);
   static bool take(Task& task);
   static void finish(Task& task);
   static void wait(const Task& task, Duration longest);
 
   Wakeup& wakeup_;
   const Heartbeat& heartbeat_;
+  // One that is in no call; nullptr: it is. Acquire and release: who takes it sees what its last
+  // owner did with it.
+  std::atomic<Task*> spare_{new Task};
   Ring<Task> tasks_{kTasksMax, Producers::kSeveral};
   Ring<OutFrame> frames_{kFramesMax, Producers::kSeveral};
 };
