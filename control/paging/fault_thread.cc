@@ -55,7 +55,7 @@ void FaultThread::open(const std::shared_ptr<Mirror>& mirror,
   {
     // Not as a task: the first fault may reach the fault thread before its next tasks do.
     const std::lock_guard lock(opened_mutex_);
-    opened_.emplace_back(mirror, std::move(socket), peer, next_tag_++);
+    opened_.emplace_back(mirror, std::move(socket), peer, next_tag_++, lines_);
   }
   // Its program may disconnect before the first request.
   tasks_.put([this, mirror] { channel_of(mirror.get()); });

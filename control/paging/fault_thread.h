@@ -80,6 +80,7 @@ class FaultThread final : public FaultWaiters, private PagingPeer {
   std::shared_ptr<Inbox> inbox_ = std::make_shared<Inbox>();  // shared with helpers
   std::mutex opened_mutex_;
   std::uint64_t next_tag_ = 0;
+  ShareChannel::Lines lines_;
   std::vector<ShareChannel> opened_;  // opened by the control thread, not in channels_ yet
   std::map<Mirror*, ShareChannel> channels_;
   bool stopping_ = false;  // set by a task

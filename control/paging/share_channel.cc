@@ -11,6 +11,7 @@
 
 #include "abi/paging_records.h"
 #include "abi/version.h"
+#include "base/time/monotonic_clock.h"
 #include "mmu/backing_file.h"
 
 namespace uroce::control {
@@ -131,8 +132,10 @@ ShareChannel::AnswerStatus ShareChannel::take_arena(Record record) {
   }
   const Status added = files_.add_arena(std::move(record.descriptors[0]), arena.page_size);
   if (!added) {
-    spdlog::warn("session {}: its memory can't be reached on demand any more: {}",
-                 mirror_->session(), added.error().message);
+    if (lines_->arenas.is_due(monotonic_now())) {
+      spdlog::warn("session {}: its memory can't be reached on demand any more: {}",
+                   mirror_->session(), added.error().message);
+    }
     return AnswerStatus::kBroken;
   }
   return AnswerStatus::kArena;
@@ -167,7 +170,8 @@ ShareChannel::AnswerStatus ShareChannel::take_answer(Record record, std::vector<
 }
 
 void ShareChannel::warn_when_full() {
-  if (mirror_->full() && !std::exchange(said_full_, true)) {
+  if (!said_full_ && mirror_->full() && lines_->full.is_due(monotonic_now())) {
+    said_full_ = true;
     spdlog::warn(
         "session {}: no more of its memory can be reached on demand, and is taken for memory that "
         "isn't mapped: the program has touched 2 TiB, or 16 TiB of addresses, or its user can't "

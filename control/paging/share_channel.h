@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/sockets/record_socket.h"
+#include "base/time/line_throttle.h"
 #include "base/unique_fd.h"
 #include "control/foreign/foreign_socket.h"
 #include "control/foreign/inbox.h"
@@ -18,9 +19,16 @@ namespace uroce::control {
 
 class ShareChannel {
  public:
+  // What the log says of all channels; their owner's, which outlives them.
+  struct Lines {
+    LineThrottle arenas;  // that a program's memory can't be reached any more
+    LineThrottle full;    // nor any more of it
+  };
+
   ShareChannel(std::shared_ptr<Mirror> mirror, std::shared_ptr<const ForeignSocket> socket,
-               const Peer& peer, std::uint64_t tag)
-      : mirror_(std::move(mirror)),
+               const Peer& peer, std::uint64_t tag, Lines& lines)
+      : lines_(&lines),
+        mirror_(std::move(mirror)),
         socket_(std::move(socket)),
         peer_(peer),
         tag_(tag),
@@ -55,13 +63,15 @@ class ShareChannel {
   AnswerStatus hear(ReceiveStatus receipt, Record record, std::vector<UniqueFd> opened,
                     Answer* answer);
 
-  // Logs once that no more of the program's memory is accessible on demand, if the mirror is full.
+  // Logs once that no more of the program's memory is accessible on demand, if the mirror is full
+  // and a line is due.
   void warn_when_full();
 
  private:
   AnswerStatus take_arena(Record record);
   AnswerStatus take_answer(Record record, std::vector<UniqueFd> opened, Answer* answer);
 
+  Lines* lines_;
   std::shared_ptr<Mirror> mirror_;
   std::shared_ptr<const ForeignSocket> socket_;
   Peer peer_;

@@ -34,8 +34,6 @@ constexpr int kServerEventsMax = 64;
 // Connections accepted per turn. The listener stays readable while more are waiting, so a program
 // that connects and closes in a loop doesn't delay others.
 constexpr int kAcceptedMax = 16;
-// Minimum interval between two log lines about exhausted resources.
-constexpr Duration kSilence = 10 * kNanosecondsPerSecond;
 
 UniqueFd spare_descriptor() { return UniqueFd(::open("/dev/null", O_RDONLY | O_CLOEXEC)); }
 
@@ -127,18 +125,9 @@ void Server::on_no_memory(std::uint64_t tag) {
   if (at != connections_.end() && at->second.serving) {
     drop(at);
   }
-  if (is_due(silent_on_memory_until_)) {
+  if (memory_lines_.is_due(card_.now())) {
     spdlog::error("the daemon has no memory left (RLIMIT_AS, or the machine's)");
   }
-}
-
-// Programs that keep reconnecting would fill the log.
-bool Server::is_due(Time& silent_until) const {
-  const bool due = silent_until <= card_.now();
-  if (due) {
-    silent_until = card_.now() + kSilence;
-  }
-  return due;
 }
 
 void Server::on_event(std::uint64_t tag, std::uint32_t events) {
@@ -209,7 +198,7 @@ void Server::accept_some() {
 void Server::accept(UniqueFd socket) {
   const auto peer = program_at(socket.get());
   if (!peer) {
-    if (is_due(silent_on_refusals_until_)) {
+    if (refusal_lines_.is_due(card_.now())) {
       spdlog::warn("a program was turned away: {}", peer.error().message);
     }
     return;
@@ -246,7 +235,7 @@ void Server::serve_throttled() {
 void Server::turn_away() {
   spare_.reset();
   const UniqueFd refused(::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC));
-  if (is_due(silent_on_refusals_until_)) {
+  if (refusal_lines_.is_due(card_.now())) {
     spdlog::warn("programs are turned away: the daemon has no descriptors left (ulimit -n)");
   }
 }

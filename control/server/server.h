@@ -17,6 +17,7 @@
 #include <string>
 
 #include "base/time/heartbeat.h"
+#include "base/time/line_throttle.h"
 #include "base/unique_fd.h"
 #include "control/commands/conversation.h"
 #include "control/commands/link_follower.h"
@@ -75,7 +76,6 @@ class Server {
     }
   }
   void on_no_memory(std::uint64_t tag);
-  bool is_due(Time& silent_until) const;  // limits log lines about missing resources
   // Runs work of a conversation outside of serve(): it counts as its user's time, and the next
   // commands of that connection wait for their turn.
   template <typename Work>
@@ -137,12 +137,12 @@ class Server {
   bool stopping_ = false;
   bool answered_this_turn_ = false;  // a piece of a long reply was sent this turn
   ThrottledUsers throttled_users_;
-  Time next_helpers_look_ = kNever;    // next check for programs that wait for a hanging helper
-  Time silent_on_memory_until_ = 0;    // next log line on exhausted memory
-  Time silent_on_refusals_until_ = 0;  // next log line on refused programs
-  CommandPagePoller page_poller_;      // used while it lingers
-  Time linger_until_ = 0;              // see kLinger
-  Time next_poll_ = 0;                 // next epoll_wait() while it lingers
+  Time next_helpers_look_ = kNever;  // next check for programs that wait for a hanging helper
+  LineThrottle memory_lines_;        // on exhausted memory
+  LineThrottle refusal_lines_;       // on refused programs
+  CommandPagePoller page_poller_;    // used while it lingers
+  Time linger_until_ = 0;            // see kLinger
+  Time next_poll_ = 0;               // next epoll_wait() while it lingers
   std::uint32_t polls_ = 0;
   LinkFollower links_;
 };

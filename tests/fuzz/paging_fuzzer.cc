@@ -80,8 +80,9 @@ class Daemon final : public PagingPeer {
   std::shared_ptr<Account> account_ = shares_.of({.uid = ::geteuid() + 1});
   Quiescence quiescence_;
   std::shared_ptr<Mirror> mirror_ = std::make_shared<Mirror>(quiescence_, UniqueFd(), 1, account_);
-  std::optional<ShareChannel> channel_{std::in_place, mirror_, nullptr,
-                                       Peer{::getpid(), ::getuid(), ::getgid()}, 1};
+  ShareChannel::Lines lines_;
+  std::optional<ShareChannel> channel_{
+      std::in_place, mirror_, nullptr, Peer{::getpid(), ::getuid(), ::getgid()}, 1, lines_};
   FaultQueue queue_{1};
   Pager pager_{queue_, *this};
   std::vector<std::uint32_t> open_;  // invalidations that haven't ended

@@ -4,10 +4,12 @@
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <spdlog/spdlog.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
 #include <cstring>
+#include <string>
 
 #include "abi/paging_records.h"
 #include "abi/version.h"
@@ -39,7 +41,8 @@ TEST(ShareChannel, AnArenaBeyondItsUsersLimitEndsIt) {
   Quiescence quiescence;
   {
     const auto mirror = std::make_shared<Mirror>(quiescence, UniqueFd(), 1, account);
-    ShareChannel channel(mirror, nullptr, {::getpid(), ::getuid(), 0}, 1);
+    ShareChannel::Lines lines;
+    ShareChannel channel(mirror, nullptr, {::getpid(), ::getuid(), 0}, 1, lines);
     ShareChannel::Answer answer;
     for (int arena = 0; arena < 2; ++arena) {
       EXPECT_EQ(channel.hear(ReceiveStatus::kRecord, arena_record(), {}, &answer),
@@ -50,6 +53,28 @@ TEST(ShareChannel, AnArenaBeyondItsUsersLimitEndsIt) {
               ShareChannel::AnswerStatus::kBroken);
   }
   EXPECT_EQ(account->used(Limit::kDescriptors), 0U);
+}
+
+// A program may open its channels again and again.
+TEST(ShareChannel, ALineAboutMemoryThatCantBeReachedIsntRepeatedAtOnce) {
+  Shares shares;
+  shares.set_limits({.of_everybody = {{Limit::kDescriptors, 0}}, .of_user = {}});
+  Quiescence quiescence;
+  const auto mirror =
+      std::make_shared<Mirror>(quiescence, UniqueFd(), 17, shares.of({.uid = ::geteuid() + 1}));
+  ShareChannel::Lines lines;
+  testing::internal::CaptureStdout();
+  for (int opened = 0; opened < 3; ++opened) {
+    ShareChannel channel(mirror, nullptr, {::getpid(), ::getuid(), 0}, 1, lines);
+    ShareChannel::Answer answer;
+    EXPECT_EQ(channel.hear(ReceiveStatus::kRecord, arena_record(), {}, &answer),
+              ShareChannel::AnswerStatus::kBroken);
+  }
+  spdlog::default_logger()->flush();
+  const std::string said = testing::internal::GetCapturedStdout();
+  const std::size_t first = said.find("session 17: its memory can't be reached");
+  EXPECT_NE(first, std::string::npos) << said;
+  EXPECT_EQ(said.find("session 17", first + 1), std::string::npos) << said;
 }
 
 }  // namespace
