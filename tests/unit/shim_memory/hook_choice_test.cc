@@ -14,6 +14,7 @@
 #include "tests/unit/shim_memory/filled_memory.h"
 #include "tests/unit/shim_memory/fresh_process.h"
 #include "tests/unit/shim_memory/stand_in.h"
+#include "verbs_shim/memory/hooks/hook_choice.h"
 #include "verbs_shim/memory/paging/paging.h"
 
 namespace uroce::test {
@@ -90,6 +91,16 @@ TEST(HookChoice, MessagesNameWhatHooksAreNeededFor) {
   ASSERT_TRUE(description);
   EXPECT_NE(description->left_alone.find("UROCE_HOOKS=none"), std::string::npos);
   shim::release_memory(description->held);
+}
+
+// Sandboxes and emulators that run programs needn't pass AT_PHDR.
+TEST(HookChoice, AProgramWithoutHeadersIsLookedUp) {
+  EXPECT_FALSE(shim::is_statically_linked({})) << "this one isn't";
+  ElfW(Phdr) header{};
+  header.p_type = PT_LOAD;
+  EXPECT_TRUE(shim::is_statically_linked({&header, 1}));
+  header.p_type = PT_INTERP;
+  EXPECT_FALSE(shim::is_statically_linked({&header, 1}));
 }
 
 TEST(HookChoice, AnInvalidValueIsReportedAndHooksAreInstalled) {

@@ -4,6 +4,10 @@
 // `none`, to leave the process unpatched (compare UCX_MEM_MMAP_HOOK_MODE of UCX). Statically linked
 // programs can't be hooked.
 
+#include <link.h>
+
+#include <span>
+
 #include "base/result.h"
 
 namespace uroce::shim {
@@ -11,5 +15,9 @@ namespace uroce::shim {
 // Error: EOPNOTSUPP, with a sentence that names the unavailable feature. The variable is read at
 // the first call; any other value is reported then and treated as the default.
 Status hooks_allowed();
+
+// Whether the program is statically linked, and loaded us by dlopen. `headers`: those of the
+// program that the kernel passed to it; empty: none.
+bool is_statically_linked(std::span<const ElfW(Phdr)> headers);
 
 }  // namespace uroce::shim
