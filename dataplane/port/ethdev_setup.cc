@@ -54,7 +54,12 @@ std::string missing_right(const VdevSpec& vdev) {
          "takes no rights";
 }
 
-// Together with DPDK's overhead, a buffer then takes exactly a page, so that there are no gaps.
+// Together with DPDK's overhead, a buffer then takes exactly a page, so that there are no gaps. The
+// largest frame fits into it, headroom included.
+static_assert(sizeof(rte_mempool_objhdr) <= RTE_MEMPOOL_ALIGN);
+static_assert(RTE_MEMPOOL_ALIGN + sizeof(rte_mbuf) + kPrivate + RTE_PKTMBUF_HEADROOM +
+                  kXdpBufferMax <=
+              kPage);
 std::uint32_t room_in_a_page() {
   return kPage -
          rte_mempool_calc_obj_size(sizeof(rte_mbuf) + kPrivate, RTE_MEMPOOL_F_NO_SPREAD, nullptr);

@@ -18,7 +18,6 @@ constexpr std::uint32_t kVirtioHeader = 12;
 // AF_XDP requires chunks of 2048 bytes up to a page; besides the frame they contain the mbuf's own
 // parts.
 constexpr std::uint32_t kXdpBufferMin = 2'048;
-constexpr std::uint32_t kXdpBufferMax = 3'456;
 
 void add_default(VdevSpec* spec, std::string_view key, const std::string& value) {
   if (!vdev_argument(spec->arguments, key).empty()) {

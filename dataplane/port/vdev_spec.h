@@ -9,6 +9,10 @@
 
 namespace uroce {
 
+// Of frame data in a buffer of af_xdp's, which is a page with the mbuf's own parts
+// (ethdev_setup.cc).
+inline constexpr std::uint32_t kXdpBufferMax = 3'456;
+
 struct VdevSpec {
   std::string name;       // "net_memif0"
   std::string arguments;  // "role=server,bsize=4288"; the user's own come first and take precedence
