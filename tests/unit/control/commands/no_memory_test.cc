@@ -1,202 +1,14 @@
 // Making or destroying an object when memory runs out, at each allocation of the command: the state
-// afterwards is as before, and the command can be repeated. This program's operator new is the one
-// below.
+// afterwards is as before, and the command can be repeated.
 
-#include <gtest/gtest.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
-#include <algorithm>
-#include <cstdlib>
-#include <exception>
-#include <new>
+#include <memory>
 #include <utility>
 #include <vector>
 
-#include "abi/cq_records.h"
-#include "abi/memory_records.h"
-#include "base/sanitized.h"
-#include "control/commands/command_table.h"
-#include "tests/unit/control/program.h"
-
-namespace {
-
-// How many more allocations of this thread succeed before one fails; negative: none fails.
-thread_local int until_failure = -1;
-
-void* allocate_or_fail(std::size_t bytes, std::size_t alignment) {
-  const bool fails = until_failure == 0;
-  until_failure -= until_failure >= 0 ? 1 : 0;
-  const std::size_t whole = (bytes + alignment - 1) / alignment * alignment;
-  void* const memory = fails ? nullptr : std::aligned_alloc(alignment, whole);
-  if (memory == nullptr) {
-    throw std::bad_alloc();
-  }
-  return memory;
-}
-
-}  // namespace
-
-// Out of line: if the compiler inlines only one of new and delete, it warns of a mismatch.
-[[gnu::noinline]] void* operator new(std::size_t bytes) {
-  return allocate_or_fail(bytes, alignof(std::max_align_t));
-}
-[[gnu::noinline]] void* operator new(std::size_t bytes, std::align_val_t alignment) {
-  return allocate_or_fail(bytes, static_cast<std::size_t>(alignment));
-}
-[[gnu::noinline]] void operator delete(void* memory) noexcept { std::free(memory); }
-[[gnu::noinline]] void operator delete(void* memory, std::size_t /*bytes*/) noexcept {
-  std::free(memory);
-}
-[[gnu::noinline]] void operator delete(void* memory, std::align_val_t /*alignment*/) noexcept {
-  std::free(memory);
-}
-[[gnu::noinline]] void operator delete(void* memory, std::size_t /*bytes*/,
-                                       std::align_val_t /*alignment*/) noexcept {
-  std::free(memory);
-}
+#include "tests/unit/control/commands/no_memory.h"
 
 namespace uroce::control {
 namespace {
-
-class NoMemoryTest : public ::testing::Test {
- protected:
-  static constexpr int kAllocationsMax = 1'000;  // of one command, which makes a few dozen
-
-  void SetUp() override {
-    if (kSanitized) {
-      GTEST_SKIP() << "sanitizers have allocators of their own";
-    }
-    program.open();
-    pd = program.make_pd();
-    cq = program.make_cq();
-  }
-
-  // How much of each limited resource is in use.
-  struct Taken {
-    std::size_t qpns, cqns, srqns, qps, cqs, srqs, windows;
-    std::size_t xrc_targets, workers_with_next_srq;
-    std::uint32_t pd_users, cq_users, xrcd_users;
-    std::uint64_t charged_qps, charged_cqs, charged_srqs, charged_mws, charged_bytes;
-    auto operator<=>(const Taken&) const = default;
-  };
-  [[nodiscard]] Taken taken() const {
-    const Session& session = program.session;
-    const Account& account = *session.account();
-    const Xrcd* const xrcd = session.xrcds.find(0);
-    return {.qpns = rig.card.qpns().count(),
-            .cqns = rig.card.cqns().count(),
-            .srqns = rig.card.srqns().count(),
-            .qps = session.qps.count(),
-            .cqs = session.cqs.count(),
-            .srqs = session.srqs.count(),
-            .windows = session.windows.count(),
-            .xrc_targets = xrcd != nullptr ? xrcd->domain->targets.size() : 0,
-            .workers_with_next_srq = xrcd != nullptr ? knowing_workers(*xrcd->domain) : 0,
-            .pd_users = session.pds.find(pd)->users,
-            .cq_users = session.cqs.find(cq)->users,
-            .xrcd_users = xrcd != nullptr ? xrcd->users : 0,
-            .charged_qps = account.used(Limit::kQps),
-            .charged_cqs = account.used(Limit::kCqs),
-            .charged_srqs = account.used(Limit::kSrqs),
-            .charged_mws = account.used(Limit::kMws),
-            .charged_bytes = account.used(Limit::kQueueMemory)};
-  }
-
-  // The number of workers whose view of the domain has the shared receive queue `next_srq`.
-  [[nodiscard]] std::size_t knowing_workers(const SharedXrcDomain& domain) const {
-    return static_cast<std::size_t>(
-        std::count_if(domain.seen.begin(), domain.seen.end(),
-                      [this](const XrcDomain& seen) { return seen.find(next_srq) != nullptr; }));
-  }
-
-  enum class Attempt : std::uint8_t { kMade, kAsBefore, kLeft, kEndedInATask };
-
-  // Runs the command in a child process, whose allocation number `failing` fails.
-  template <typename Body>
-  Attempt attempt(abi::Command command, const Body& body, int failing) {
-    const pid_t child = ::fork();
-    if (child == 0) {
-      // Running out of memory in a worker's task ends the daemon (Runner::run_in_sleep).
-      std::set_terminate([] { ::_exit(static_cast<int>(Attempt::kEndedInATask)); });
-      ::_exit(static_cast<int>(run(command, body, failing)));
-    }
-    int status = -1;
-    ::waitpid(child, &status, 0);
-    EXPECT_TRUE(WIFEXITED(status));
-    return static_cast<Attempt>(WEXITSTATUS(status));
-  }
-
-  template <typename Body>
-  bool ask(abi::Command command, const Body& body, int failing) {
-    Record record = make_record(command, body);
-    Request request{std::move(record.bytes), std::move(record.descriptors)};
-    Reply reply;
-    reply.descriptors.reserve(1);
-    const auto handler = std::get<SessionHandler>(command_rule(command)->handler);
-    until_failure = failing;
-    const bool well = handler(program.session, request, &reply).has_value();
-    until_failure = -1;
-    return well;
-  }
-
-  template <typename Body>
-  Attempt run(abi::Command command, const Body& body, int failing) {
-    const Taken before = taken();
-    try {
-      return ask(command, body, failing) ? Attempt::kMade : Attempt::kLeft;
-    } catch (const std::bad_alloc&) {
-      const bool as_before = taken() == before;
-      return as_before && ask(command, body, -1) ? Attempt::kAsBefore : Attempt::kLeft;
-    }
-  }
-
-  // Repeats the command, each time failing one allocation later, until all its allocations succeed.
-  template <typename Body>
-  void expect_nothing_left(abi::Command command, const Body& body) {
-    int refusals = 0;
-    for (int failing = 0; failing < kAllocationsMax; ++failing) {
-      const Attempt became = attempt(command, body, failing);
-      ASSERT_NE(became, Attempt::kLeft) << "allocation " << failing << " failed";
-      if (became == Attempt::kMade) {
-        break;
-      }
-      refusals += became == Attempt::kAsBefore ? 1 : 0;
-      ASSERT_LT(failing, kAllocationsMax - 1);
-    }
-    EXPECT_GT(refusals, 0);
-  }
-
-  std::uint32_t open_xrcd() {
-    abi::OpenXrcdRequest open{};
-    open.flags = abi::kXrcdCreate;
-    return program.ask(abi::Command::kOpenXrcd, open).as<abi::HandleReply>().handle;
-  }
-  abi::CreateQpRequest xrc_target(std::uint32_t xrcd) {
-    abi::CreateQpRequest target{};
-    target.type = static_cast<std::uint32_t>(QpType::kXrcRecv);
-    target.xrcd = xrcd;
-    return target;
-  }
-  abi::CreateSrqRequest srq() {
-    abi::CreateSrqRequest request{};
-    request.pd = pd;
-    request.max_wr = 16;
-    return request;
-  }
-  abi::CreateSrqRequest xrc_srq(std::uint32_t xrcd) {
-    abi::CreateSrqRequest request = srq();
-    request.type = 1;
-    request.xrcd = xrcd;
-    request.cq = cq;
-    return request;
-  }
-
-  mutable Rig rig;
-  Program program{rig};
-  std::uint32_t pd = 0, cq = 0;
-  std::uint32_t next_srq = 0;  // the number that the next shared receive queue gets
-};
 
 TEST_F(NoMemoryTest, AQueuePairLeavesNothing) {
   // A session keeps its first memory for rings.
@@ -230,19 +42,57 @@ TEST_F(NoMemoryTest, AMemoryWindowLeavesNothing) {
 // Otherwise what couldn't be destroyed would have to be kept, so that workers have no objects that
 // nobody can find.
 TEST_F(NoMemoryTest, WhatIsDestroyedNeedsNoMemory) {
-  const Answer qp = program.ask(abi::Command::kCreateQp, program.rc_qp(pd, cq));
-  EXPECT_EQ(attempt(abi::Command::kDestroyQp,
-                    abi::HandleRequest{{}, qp.as<abi::CreateQpReply>().handle, 0}, 0),
-            Attempt::kMade);
-  const Answer made = program.ask(abi::Command::kCreateSrq, xrc_srq(open_xrcd()));
-  ASSERT_EQ(made.header.error, 0) << made.message();
-  EXPECT_EQ(attempt(abi::Command::kDestroySrq,
-                    abi::HandleRequest{{}, made.as<abi::CreateSrqReply>().handle, 0}, 0),
-            Attempt::kMade);
+  const auto qp = program.ask(abi::Command::kCreateQp, program.rc_qp(pd, cq));
+  expect_no_allocation(abi::Command::kDestroyQp, qp.as<abi::CreateQpReply>().handle);
+  expect_no_allocation(abi::Command::kDestroyCq, program.make_cq());
+  const auto ah = program.ask(abi::Command::kCreateAh, address_handle());
+  expect_no_allocation(abi::Command::kDestroyAh, ah.as<abi::HandleReply>().handle);
+  const std::uint32_t xrcd = open_xrcd();
+  const auto srq = program.ask(abi::Command::kCreateSrq, xrc_srq(xrcd));
+  expect_no_allocation(abi::Command::kDestroySrq, srq.as<abi::CreateSrqReply>().handle);
+  const auto target = program.ask(abi::Command::kCreateQp, xrc_target(xrcd));
+  ASSERT_EQ(target.header.error, 0) << target.message();
+  expect_no_allocation(abi::Command::kDestroyQp, target.as<abi::CreateQpReply>().handle);
+}
+
+// It can't fail: what it left would belong to nobody.
+TEST_F(NoMemoryTest, EndingASessionNeedsNoMemory) {
+  auto ending = std::make_unique<Program>(rig);
+  ending->open();
+  ASSERT_EQ(ending->make_pd(), pd);
+  ASSERT_EQ(ending->make_cq(), cq);
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_EQ(ending->ask(abi::Command::kCreateQp, ending->rc_qp(pd, cq)).header.error, 0);
+    EXPECT_EQ(ending->ask(abi::Command::kCreateSrq, srq()).header.error, 0);
+    EXPECT_EQ(ending->ask(abi::Command::kCreateAh, address_handle()).header.error, 0);
+    EXPECT_EQ(ending->ask(abi::Command::kAllocMw, abi::AllocMwRequest{{}, pd, 1}).header.error, 0);
+    const Record wanted = make_record(abi::Command::kRegMr, region(abi::PieceKind::kProcMem));
+    EXPECT_EQ(ending->send({wanted.bytes, {}}).header.error, 0);
+  }
+  until_failure = kMany;
+  ending.reset();
+  EXPECT_EQ(std::exchange(until_failure, -1), kMany) << "nothing was allocated";
 }
 
 TEST_F(NoMemoryTest, AnXrcReceivingQueuePairLeavesNothing) {
   expect_nothing_left(abi::Command::kCreateQp, xrc_target(open_xrcd()));
+}
+
+// As the end of a session does, which can't fail.
+TEST(EngineCallTest, CallingAWorkerThatIsAwakeAllocatesNothing) {
+  LoopbackPort port(4'200, 1);
+  Quiescence quiescence;
+  const KeyTable keys(quiescence, 4);
+  Engine::Config config;
+  config.idle = IdlePolicy::kPoll;
+  Engine engine(config, {&port}, keys, quiescence);
+  ASSERT_TRUE(engine.start());
+  int first = 0, second = 0, third = 0;
+  until_failure = kMany;
+  engine.call(0, [&first, &second, &third](Worker&) { first = second = third = 1; });
+  EXPECT_EQ(std::exchange(until_failure, -1), kMany) << "nothing was allocated";
+  EXPECT_EQ(first + second + third, 3);
+  engine.stop();
 }
 
 TEST(DoorbellSlotsTest, AReturnedSlotIsReusedLate) {
