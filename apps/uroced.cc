@@ -26,6 +26,7 @@ int fail(const uroce::Error& error) {
 int main(int argc, char** argv) {
   using namespace uroce::control;
   leave_the_shim(argv);
+  uroce::begin_lines();
   const auto line = parse_command_line(argc, argv);
   if (!line) {
     return fail(line.error());

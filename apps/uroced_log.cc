@@ -9,8 +9,10 @@
 
 #include <cstdio>
 #include <memory>
+#include <string_view>
 
 #include "base/environment.h"
+#include "base/journal.h"
 
 namespace uroce {
 namespace {
@@ -44,7 +46,7 @@ class JournalPriority : public spdlog::custom_flag_formatter {
  public:
   void format(const spdlog::details::log_msg& message, const std::tm& /*time*/,
               spdlog::memory_buf_t& to) override {
-    const std::string prefix = "<" + std::to_string(priority_of(message.level)) + ">";
+    const std::string_view prefix = line_prefix(priority_of(message.level));
     to.append(prefix.data(), prefix.data() + prefix.size());
   }
   [[nodiscard]] std::unique_ptr<spdlog::custom_flag_formatter> clone() const override {
@@ -54,18 +56,19 @@ class JournalPriority : public spdlog::custom_flag_formatter {
 
 }  // namespace
 
+void begin_lines() { lines_have_priority = logs_to_journal(); }
+
 void start_log(const std::string& level) {
   auto logger = spdlog::stderr_color_mt("uroced");
   auto formatter = std::make_unique<spdlog::pattern_formatter>();
-  formatter->add_flag<JournalPriority>('*').set_pattern(logs_to_journal() ? "%*%n: %v" : "%n: %v");
+  formatter->add_flag<JournalPriority>('*').set_pattern("%*%n: %v");
   logger->set_formatter(std::move(formatter));
   logger->set_level(spdlog::level::from_str(level));
   spdlog::set_default_logger(logger);
 }
 
 void print_start_error(const Error& error) {
-  const std::string prefix = logs_to_journal() ? "<" + std::to_string(LOG_ERR) + ">" : "";
-  std::fprintf(stderr, "%suroced: %s\n", prefix.c_str(), error.message.c_str());
+  std::fprintf(stderr, "%suroced: %s\n", line_prefix(LOG_ERR), error.message.c_str());
 }
 
 }  // namespace uroce

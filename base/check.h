@@ -7,10 +7,13 @@
 #include <cstdio>
 #include <cstdlib>
 
+#include "base/journal.h"
+
 namespace uroce {
 
 [[noreturn]] inline void check_failed(const char* file, int line, const char* condition) {
-  std::fprintf(stderr, "uroce: internal error at %s:%d: %s\n", file, line, condition);
+  std::fprintf(stderr, "%suroce: internal error at %s:%d: %s\n", line_prefix(kCriticalLine), file,
+               line, condition);
   std::abort();
 }
 

@@ -9,6 +9,7 @@
 #include <cstdlib>
 #include <thread>
 
+#include "base/journal.h"
 #include "base/start_thread.h"
 #include "base/time/liveness.h"
 #include "base/time/monotonic_clock.h"
@@ -27,9 +28,9 @@ int run_on_lcore(void* runner) {
 [[noreturn]] void end_process(std::uint32_t worker, pid_t thread) {
   std::fprintf(
       stderr,
-      "uroce: worker %u (thread %d) is stuck: it %s. Nothing that it serves can be changed "
+      "%suroce: worker %u (thread %d) is stuck: it %s. Nothing that it serves can be changed "
       "safely any more, so the daemon ends\n",
-      worker, thread, what_it_does(thread).c_str());
+      line_prefix(kCriticalLine), worker, thread, what_it_does(thread).c_str());
   std::abort();
 }
 

@@ -2,18 +2,22 @@
 
 #include <rte_eal.h>
 #include <rte_errno.h>
+#include <rte_log.h>
 #include <sched.h>
+#include <syslog.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
+#include <cstdio>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <initializer_list>
 #include <string_view>
 
+#include "base/journal.h"
 #include "dataplane/port/make_port.h"
 #include "dataplane/port/runtime_folders.h"
 
@@ -60,6 +64,33 @@ std::string floating_lcores(std::uint32_t workers) {
     }
   }
   return lcores.append(")");
+}
+
+// Writes lines of DPDK's log to standard error, each with its priority in front. DPDK's levels are
+// those of syslog(3), counted from 1.
+ssize_t write_with_priority(void* /*cookie*/, const char* text, std::size_t length) {
+  static std::atomic<bool> begins{true};  // a line; DPDK has a lock around this
+  const std::string_view written(text, length);
+  if (begins.exchange(written.ends_with('\n'))) {
+    const int level = static_cast<int>(std::max(rte_log_cur_msg_loglevel(), 1));
+    std::fputs(line_prefix(std::min(level - 1, LOG_DEBUG)), stderr);
+  }
+  std::fwrite(text, 1, length, stderr);
+  return static_cast<ssize_t>(length);
+}
+
+// Otherwise the EAL writes to standard error as it is, and to syslog(3) as well.
+void log_with_priority() {
+  if (!lines_have_priority.load(std::memory_order_relaxed)) {
+    return;
+  }
+  static std::FILE* const log = ::fopencookie(
+      nullptr, "w",
+      {.read = nullptr, .write = write_with_priority, .seek = nullptr, .close = nullptr});
+  if (log != nullptr) {
+    std::setvbuf(log, nullptr, _IOLBF, BUFSIZ);
+    (void)rte_openlog_stream(log);
+  }
 }
 
 }  // namespace
@@ -123,6 +154,7 @@ Status start_eal(const EalOptions& options) {
     line += (line.empty() ? "" : " ") + argument;
   }
   remove_dead_folders(dpdk_folder(), options.name);
+  log_with_priority();
   if (rte_eal_init(static_cast<int>(pointers.size()), pointers.data()) < 0) {
     const int code = rte_errno != 0 ? rte_errno : EINVAL;
     return Error{code, "DPDK's EAL refused to start (" + std::string(rte_strerror(code)) +

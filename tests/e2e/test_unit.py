@@ -98,3 +98,17 @@ class Unit(E2eCase):
             first = lines.readline()
             daemon.terminate()
         self.assertTrue(first.startswith("<6>uroced: "), first)
+
+    def test_lines_of_dpdk_have_priorities_in_the_journal(self):
+        """The EAL logs on its own; its refusal of a processor that no machine here has is an error."""
+        read, write = os.pipe()
+        stream = os.fstat(write)
+        with os.fdopen(read, encoding="utf-8") as lines:
+            answer = subprocess.run([*self.tree.uroced, "--port", "net_tap0", "--ip", "10.77.0.1/24",
+                                     "--socket", os.path.join(self.folder, "s"), "--", "--lcores", "0@9999"],
+                                    stdout=subprocess.DEVNULL, stderr=write, check=False, timeout=30, stdin=subprocess.DEVNULL,
+                                    env={"PATH": os.environ["PATH"], "JOURNAL_STREAM": f"{stream.st_dev}:{stream.st_ino}"})
+            os.close(write)
+            text = lines.read()
+        self.assertNotEqual(answer.returncode, 0)
+        self.assertIn("<3>EAL: invalid parameter for --lcores", text.splitlines(), text)
