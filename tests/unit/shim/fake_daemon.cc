@@ -125,6 +125,7 @@ void FakeDaemon::converse(int connection) {
   std::memcpy(&request, record.data(), sizeof(request));
   Answer reply = answer_to(request.command, record.data());
   last_command_ = request.command;
+  last_version_ = request.version;
   std::memcpy(&last_handle_, record.data() + sizeof(request), sizeof(last_handle_));
   abi::ReplyHeader header;
   std::memcpy(&header, reply.bytes.data(), sizeof(header));
@@ -132,8 +133,8 @@ void FakeDaemon::converse(int connection) {
   header.length = static_cast<std::uint32_t>(reply.bytes.size());
   const auto refusal = refusals_.find(request.command);
   if (refusal != refusals_.end()) {
-    header.error = refusal->second;
-    std::strcpy(header.message, "the test says no");
+    header.error = refusal->second.error;
+    std::strncpy(header.message, refusal->second.sentence, sizeof(header.message) - 1);
     reply.passed.clear();
   }
   std::memcpy(reply.bytes.data(), &header, sizeof(header));

@@ -51,8 +51,12 @@ class FakeDaemon {
 
   // As if it were killed: every connection and pipe closes.
   void die();
-  // Later commands of this kind fail with this errno; 0: they succeed.
-  void refuse(abi::Command command, int error) { refusals_[command] = error; }
+  // Later commands of this kind fail with this errno, and a sentence; 0: they succeed.
+  void refuse(abi::Command command, int error, const char* sentence = "the test says no") {
+    refusals_[command] = {error, sentence};
+  }
+  // The version of the interface that the last request had.
+  std::uint32_t last_version() const { return last_version_; }
 
   // From now on answers have another request's number.
   void answer_out_of_order() { out_of_order_ = true; }
@@ -105,7 +109,12 @@ class FakeDaemon {
   UniqueFd listener_, stop_read_, stop_write_;
   SharedFile cq_, qp_, doorbells_, status_, ticket_;
   UniqueFd wake_, async_read_, async_write_, channel_read_, channel_write_;
-  std::map<abi::Command, int> refusals_;
+  struct Refusal {
+    int error = 0;
+    const char* sentence = "";
+  };
+  std::map<abi::Command, Refusal> refusals_;
+  std::atomic<std::uint32_t> last_version_{0};
   std::uint64_t last_cookie_ = 0;
   std::atomic<bool> out_of_order_{false};
   abi::Command last_command_{};
