@@ -12,6 +12,7 @@
 #include <cstring>
 #include <string>
 #include <string_view>
+#include <utility>
 
 namespace uroce {
 
@@ -135,6 +136,22 @@ Result<FileFacts> check_arena(int descriptor, std::uint64_t page_size) {
                              " bytes, not " + std::to_string(page_size)};
   }
   return facts;
+}
+
+Result<CheckedArena> take_arena(UniqueFd memfd, std::uint64_t page_size, std::size_t before,
+                                Account& account) {
+  if (before >= abi::kArenasMax) {
+    return Error{ENOSPC, "a session may share " + std::to_string(abi::kArenasMax) + " arenas"};
+  }
+  auto facts = check_arena(memfd.get(), page_size);
+  if (!facts) {
+    return facts.error();
+  }
+  auto charge = account.charge(Limit::kDescriptors);
+  if (!charge) {
+    return charge.error();
+  }
+  return CheckedArena{std::move(memfd), std::move(*charge), *facts};
 }
 
 UniqueFd open_map_file(const ProgramProcess& program, const abi::MemoryPiece& piece,

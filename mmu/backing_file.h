@@ -2,6 +2,7 @@
 
 // Checks of the files that a program passes as the backing of its memory, before they are mapped.
 
+#include <cstddef>
 #include <cstdint>
 #include <cstdio>
 
@@ -10,6 +11,7 @@
 #include "base/program_process.h"
 #include "base/result.h"
 #include "base/unique_fd.h"
+#include "shares/account.h"
 
 namespace uroce {
 
@@ -38,6 +40,17 @@ Result<FileFacts> check_file(int descriptor);
 // The same for a memfd that is to be an arena: sealed against shrinking, with pages of the size
 // that the program stated.
 Result<FileFacts> check_arena(int descriptor, std::uint64_t page_size);
+
+// An arena that a session keeps.
+struct CheckedArena {
+  UniqueFd memfd;
+  Charge charge;  // of the descriptor
+  FileFacts facts;
+};
+// Checks and charges it. `before`: how many the session has of this kind. ENOSPC beyond
+// abi::kArenasMax, ENOMEM by the user's limit, EINVAL as check_arena().
+Result<CheckedArena> take_arena(UniqueFd memfd, std::uint64_t page_size, std::size_t before,
+                                Account& account);
 
 // The file behind a kMapFiles piece; not valid if the daemon can't or mustn't open it.
 UniqueFd open_map_file(const ProgramProcess& program, const abi::MemoryPiece& piece, bool writable);

@@ -1,7 +1,7 @@
 #include "mmu/mirror/mirror_files.h"
 
 #include <cerrno>
-#include <string>
+#include <utility>
 
 #include "mmu/backing_file.h"
 
@@ -19,18 +19,11 @@ bool sound(const abi::MemoryPiece& piece) {
 }  // namespace
 
 Status MirrorFiles::add_arena(UniqueFd memfd, std::uint64_t page_size) {
-  if (arenas_.size() >= kArenasMax) {
-    return Error{ENOSPC, "a session may share " + std::to_string(kArenasMax) + " arenas"};
+  auto arena = take_arena(std::move(memfd), page_size, arenas_.size(), *account_);
+  if (!arena) {
+    return arena.error();
   }
-  auto facts = check_arena(memfd.get(), page_size);
-  if (!facts) {
-    return facts.error();
-  }
-  auto charge = account_->charge(Limit::kDescriptors);
-  if (!charge) {
-    return charge.error();
-  }
-  arenas_.push_back({std::move(memfd), std::move(*charge), *facts});
+  arenas_.push_back(std::move(*arena));
   return ok();
 }
 
@@ -48,7 +41,7 @@ Result<MirrorPiece> MirrorFiles::resolve(const abi::MemoryPiece& piece, bool wri
           piece.offset + piece.length > arenas_[piece.source].facts.size) {
         return Error{EINVAL, "a piece names an arena that wasn't shared, or lies outside of it"};
       }
-      const Arena& arena = arenas_[piece.source];
+      const CheckedArena& arena = arenas_[piece.source];
       made.descriptor = arena.memfd.get();
       made.page_size = arena.facts.page_size;
       made.file = {arena.facts.device, arena.facts.inode};

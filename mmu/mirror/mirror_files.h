@@ -21,12 +21,10 @@ namespace uroce {
 
 class MirrorFiles {
  public:
-  static constexpr std::size_t kArenasMax = abi::kArenasMax;
-
   // `account`: charged for arenas.
   explicit MirrorFiles(std::shared_ptr<Account> account) : account_(std::move(account)) {}
 
-  // Arenas are numbered in order of arrival. Each costs one descriptor: ENOMEM.
+  // Arenas are numbered in order of arrival. Errors: as take_arena() (mmu/backing_file.h).
   Status add_arena(UniqueFd memfd, std::uint64_t page_size);
 
   // The piece as the mirror maps it. What can't be mapped becomes remote; EINVAL for nonsense.
@@ -37,14 +35,8 @@ class MirrorFiles {
                               std::span<const UniqueFd>* opened);
 
  private:
-  struct Arena {
-    UniqueFd memfd;
-    Charge charge;  // of the descriptor
-    FileFacts facts;
-  };
-
   std::shared_ptr<Account> account_;
-  std::vector<Arena> arenas_;
+  std::vector<CheckedArena> arenas_;
 };
 
 }  // namespace uroce

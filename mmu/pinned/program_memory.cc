@@ -54,9 +54,7 @@ bool ProgramMemory::is_writing(std::uint32_t access) {
 }
 
 struct ProgramMemory::Arena {
-  UniqueFd memfd;
-  Charge charge;  // of the descriptor
-  std::uint64_t size = 0;
+  CheckedArena file;
   std::unique_ptr<MappingCache> mappings;
 };
 
@@ -87,23 +85,12 @@ ProgramMemory::ProgramMemory(std::shared_ptr<Account> account) : account_(std::m
 ProgramMemory::~ProgramMemory() = default;
 
 Result<std::uint32_t> ProgramMemory::add_arena(UniqueFd memfd, std::uint64_t page_size) {
-  if (arenas_.size() >= kArenasMax) {
-    return Error{ENOSPC, "a session may share " + std::to_string(kArenasMax) + " arenas"};
+  auto file = take_arena(std::move(memfd), page_size, arenas_.size(), *account_);
+  if (!file) {
+    return file.error();
   }
-  auto facts = check_arena(memfd.get(), page_size);
-  if (!facts) {
-    return facts.error();
-  }
-  auto charge = account_->charge(Limit::kDescriptors);
-  if (!charge) {
-    return charge.error();
-  }
-  Arena arena;
-  arena.charge = std::move(*charge);
-  arena.mappings = std::make_unique<MappingCache>(memfd.get(), page_size, account_);
-  arena.memfd = std::move(memfd);
-  arena.size = facts->size;
-  arenas_.push_back(std::move(arena));
+  auto mappings = std::make_unique<MappingCache>(file->memfd.get(), page_size, account_);
+  arenas_.push_back({.file = std::move(*file), .mappings = std::move(mappings)});
   return static_cast<std::uint32_t>(arenas_.size() - 1);
 }
 
@@ -113,7 +100,7 @@ Result<ProgramMemory::Reached> ProgramMemory::reach_arena(const abi::MemoryPiece
     return Error{EINVAL, "the region names an arena that wasn't shared"};
   }
   const Arena& arena = arenas_[piece.source];
-  if (piece.offset + piece.length > arena.size) {
+  if (piece.offset + piece.length > arena.file.facts.size) {
     return Error{EINVAL, "the region lies outside its arena"};
   }
   auto mapping = arena.mappings->map(piece.offset, piece.length, &means->work);
