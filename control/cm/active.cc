@@ -4,10 +4,10 @@
 #include <cerrno>
 #include <string>
 
+#include "control/cm/active_side.h"
 #include "control/cm/limits.h"
 #include "control/cm/manager.h"
 #include "control/cm/refusals.h"
-#include "control/cm/timing.h"
 #include "dataplane/wire/limits.h"
 #include "dataplane/wire/psn.h"
 
@@ -21,9 +21,11 @@ Status check(const ConnectParameters& wanted) {
   if (wanted.qpn == 0 || wanted.qpn > kQpnMask) {
     return Error{EINVAL, "no queue pair has number " + std::to_string(wanted.qpn)};
   }
-  if (wanted.response_timeout > kTimeoutCodeMax || wanted.packet_lifetime > kTimeoutCodeMax ||
-      wanted.ack_timeout > kTimeoutCodeMax || wanted.retries > kRetriesMax) {
-    return Error{EINVAL, "a timeout code has 5 bits and the number of CM retries 4"};
+  if (Status times = check_times(wanted); !times) {
+    return times;
+  }
+  if (wanted.ack_timeout > kTimeoutCodeMax) {
+    return Error{EINVAL, "a timeout code has 5 bits"};
   }
   if (wanted.path_mtu < kPathMtuMin || wanted.path_mtu > kPathMtuMax) {
     return Error{EINVAL, "a path MTU code is 1 to 5"};
@@ -78,14 +80,7 @@ Result<ConnectionId> Manager::connect(const ConnectParameters& wanted, Time now)
     return too_many_connections();
   }
   Connection& connection = connections_.add(random_);
-  connection.active = true;
-  connection.cookie = wanted.cookie;
-  connection.route = wanted.route;
-  connection.transaction = static_cast<std::uint64_t>(instance_) << 32U | connection.id;
-  connection.service_id = wanted.service_id;
-  if (has_ip_header(wanted.service_id)) {
-    connection.ip = parse_ip_header(wanted.private_data);
-  }
+  begin_active(connection, wanted, instance_);
   connection.guid = wanted.ca_guid;
   connection.qpn = wanted.qpn;
   connection.receive_psn =
@@ -99,10 +94,6 @@ Result<ConnectionId> Manager::connect(const ConnectParameters& wanted, Time now)
                            .rnr_retry_count_peer = wanted.rnr_retry_count,
                            .reads_served_max = wanted.responder_resources,
                            .reads_asked_max = wanted.initiator_depth};
-  connection.retransmission = {
-      .interval = answer_time(wanted.response_timeout, wanted.packet_lifetime),
-      .retries_max = wanted.retries,
-      .retries = 0};
   send_until_answered(connection, State::kReqSent, request_of(connection, wanted), now);
   return connection.id;
 }

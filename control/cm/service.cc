@@ -2,6 +2,7 @@
 
 #include <cerrno>
 
+#include "control/cm/active_side.h"
 #include "control/cm/limits.h"
 #include "control/cm/manager.h"
 #include "control/cm/refusals.h"
@@ -29,27 +30,14 @@ Result<ConnectionId> Manager::resolve_service(const ServiceParameters& wanted, T
   if (wanted.private_data.size() > kSidrReqPrivateMax) {
     return too_much_private_data("a SIDR_REQ", kSidrReqPrivateMax);
   }
-  if (wanted.response_timeout > kTimeoutCodeMax || wanted.packet_lifetime > kTimeoutCodeMax ||
-      wanted.retries > kRetriesMax) {
-    return Error{EINVAL, "a timeout code has 5 bits and the number of CM retries 4"};
+  if (Status times = check_times(wanted); !times) {
+    return times.error();
   }
   if (connections_.held_count() >= kConnectionsMax) {
     return too_many_connections();
   }
   Connection& exchange = connections_.add(random_);
-  exchange.active = true;
-  exchange.cookie = wanted.cookie;
-  exchange.route = wanted.route;
-  exchange.transaction = static_cast<std::uint64_t>(instance_) << 32U | exchange.id;
-  exchange.service_id = wanted.service_id;
-  exchange.negotiated.pkey = wanted.pkey;
-  if (has_ip_header(wanted.service_id)) {
-    exchange.ip = parse_ip_header(wanted.private_data);
-  }
-  exchange.retransmission = {
-      .interval = answer_time(wanted.response_timeout, wanted.packet_lifetime),
-      .retries_max = wanted.retries,
-      .retries = 0};
+  begin_active(exchange, wanted, instance_);
   send_until_answered(exchange, State::kSidrReqSent,
                       SidrReq{.request_id = exchange.id,
                               .pkey = wanted.pkey,
