@@ -76,8 +76,8 @@ class Mailbox {
   [[nodiscard]] bool empty() const { return tasks_.empty() && frames_.empty(); }
 
  private:
-  // Released by the caller once it is done; by the worker if it was withdrawn, when `run`, which the
-  // caller owns, may be gone.
+  // Released by the caller once it is done; by the worker if it was withdrawn, when `run`, which
+  // the caller owns, may be gone.
   struct Task {
     enum State : std::uint32_t { kWaiting, kTaken, kDone, kWithdrawn };
     const std::function<void(Worker&)>* run = nullptr;
