@@ -141,6 +141,35 @@ void examine_link(const Json& device, Findings& findings) {
   }
 }
 
+// Why packets were sent again. Only a gap that one side saw proves a loss on the way; without any,
+// the peers weren't ready or didn't answer. Lost last packets leave no gap, but are found by
+// probes, before the timer.
+std::string cause_of_resends(const Json& counters) {
+  const std::uint64_t gaps =
+      number(counters, "packet_seq_err") + number(counters, "implied_nak_seq_err");
+  const std::uint64_t not_ready = number(counters, "rnr_nak_retry_err");
+  const std::uint64_t silences = number(counters, "local_ack_timeout_err");
+  if (gaps == 0 && not_ready > silences) {
+    return "peers weren't ready to receive " + std::to_string(not_ready) +
+           " times: their programs post receives too late";
+  }
+  if (gaps == 0 && silences > number(counters, "tail_probes")) {
+    return "peers didn't answer in time " + std::to_string(silences) +
+           " times, gone or unreachable: `uroce errors` has the connections that failed";
+  }
+  return "something on the way loses packets; `uroce check` of a capture says where";
+}
+
+void examine_resends(const std::string& name, const Json& counters, Findings& findings) {
+  const std::uint64_t sent = number(counters, "requests_sent");
+  const std::uint64_t again = number(counters, "requests_resent");
+  if (again * 100 > sent + number(counters, "direct_messages")) {
+    note(findings, "loss",
+         name + " sent " + std::to_string(sent) + " packets and resent packets " +
+             std::to_string(again) + " times: " + cause_of_resends(counters));
+  }
+}
+
 void examine_losses(const Json& device, Findings& findings) {
   const std::string name = text(device, "name");
   if (const std::uint64_t missed = number(device, "rx_missed"); missed != 0) {
@@ -154,14 +183,7 @@ void examine_losses(const Json& device, Findings& findings) {
          std::to_string(failed) + " packets of " + name +
              " couldn't be sent, no route or too long: look at `ip route get PEER` and the MTU");
   }
-  const Json& counters = device.contains("hw_counters") ? device["hw_counters"] : Json();
-  const std::uint64_t sent = number(counters, "requests_sent");
-  if (const std::uint64_t again = number(counters, "requests_resent"); again * 100 > sent) {
-    note(findings, "loss",
-         name + " sent " + std::to_string(again) + " of " + std::to_string(sent) +
-             " packets again: something on the way loses packets; `uroce check` of a capture says "
-             "where");
-  }
+  examine_resends(name, device.contains("hw_counters") ? device["hw_counters"] : Json(), findings);
 }
 
 void examine_workers(const Facts& facts, Findings& findings) {

@@ -89,8 +89,28 @@ const Ill kIll[] = {
      [](Facts& facts) { device(facts)["rx_missed"] = 7U; }},
     {Severity::kNote, "loss", "ip route get",
      [](Facts& facts) { device(facts)["tx_failed"] = 7U; }},
-    {Severity::kNote, "loss", "sent 11 of 1000 packets again",
+    {Severity::kNote, "loss", "sent 1000 packets and resent packets 11 times: something on the way",
      [](Facts& facts) { device(facts)["hw_counters"]["requests_resent"] = 11U; }},
+    {Severity::kNote, "loss", "peers weren't ready to receive 463 times",
+     [](Facts& facts) {
+       device(facts)["hw_counters"] = {
+           {"requests_sent", 20U}, {"requests_resent", 463U}, {"rnr_nak_retry_err", 463U}};
+     }},
+    {Severity::kNote, "loss", "peers didn't answer in time 25 times, gone or unreachable",
+     [](Facts& facts) {
+       device(facts)["hw_counters"] = {{"requests_sent", 6U},
+                                       {"requests_resent", 43U},
+                                       {"local_ack_timeout_err", 25U},
+                                       {"tail_probes", 3U}};
+     }},
+    {Severity::kNote, "loss", "something on the way loses packets",
+     [](Facts& facts) {
+       device(facts)["hw_counters"] = {{"requests_sent", 1000U},
+                                       {"requests_resent", 50U},
+                                       {"packet_seq_err", 9U},
+                                       {"rnr_nak_retry_err", 12U},
+                                       {"local_ack_timeout_err", 10U}};
+     }},
     {Severity::kNote, "processors", "kept from running for 2 s",
      [](Facts& facts) { facts.daemon.report["workers"][0]["absent_us"] = 2'000'000U; }},
     {Severity::kNote, "processors", "fewer --workers",
@@ -112,6 +132,15 @@ const Ill kIll[] = {
     {Severity::kNote, "memlock", "ulimit -l unlimited",
      [](Facts& facts) { facts.kernel.memlock_bytes = 8U << 20U; }},
 };
+
+TEST(Examine, ResendsAreComparedWithMessagesWithoutFramesToo) {
+  Facts facts = healthy();
+  device(facts)["hw_counters"] = {
+      {"requests_sent", 6U}, {"requests_resent", 43U}, {"direct_messages", 23'029U}};
+  for (const Finding& finding : examine(facts)) {
+    EXPECT_NE(finding.about, "loss") << finding.sentence;
+  }
+}
 
 TEST(Examine, EachProblemIsNamedWithItsRemedy) {
   for (const Ill& ill : kIll) {
