@@ -90,7 +90,8 @@ Card::Card(const std::string& device, int gid_index, const Limits& limits, Odp o
   }
   mtu_max_ = port.active_mtu;
   if (odp == Odp::kImplicit) {
-    all_memory_ = ibv_reg_mr(pd_, nullptr, SIZE_MAX, kRemoteAccess | kOnDemand);
+    const int window_access = limits.windows ? IBV_ACCESS_MW_BIND | kFlushAccess : 0;
+    all_memory_ = ibv_reg_mr(pd_, nullptr, SIZE_MAX, kRemoteAccess | kOnDemand | window_access);
     if (all_memory_ == nullptr) {
       die("ibv_reg_mr of all memory");
     }

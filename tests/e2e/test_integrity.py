@@ -85,9 +85,15 @@ class IntegrityByWindows(IntegrityCase):
     def test_windows_shared_memory_faults(self):
         self.run_windows(self.wire("shared_memory", "--faults", FAULTS), operations=4_000)
 
-    def run_windows(self, wire, operations=20_000):
+    def test_windows_on_demand(self):
+        """Windows on regions that are paged on demand, one each and the one of all memory."""
+        wire = self.wire("loopback")
+        for kind in ("explicit", "implicit"):
+            self.run_windows(wire, 2_000, "--odp", kind)
+
+    def run_windows(self, wire, operations=20_000, *options):
         # The initiating side prints the count; the other one doesn't.
-        out = run_pair(self, wire, self.tree.integrity, "--ops", operations, "--windows", shape=SHAPE)
+        out = run_pair(self, wire, self.tree.integrity, "--ops", operations, "--windows", *options, shape=SHAPE)
         self.assertIn(" operations, 0 errors", out)
 
 
