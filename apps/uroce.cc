@@ -18,6 +18,7 @@
 #include "apps/uroce_run.h"
 #include "apps/uroce_run_line.h"
 #include "apps/uroce_status.h"
+#include "base/checked_output.h"
 #include "base/version.h"
 
 namespace {
@@ -240,6 +241,7 @@ int main(int argc, char** argv) {
   if (const auto arguments = arguments_of("doctor", argc, argv); asks_for_peer(arguments)) {
     return uroce::run_on_card("doctor", "uroce-doctor", arguments, true);
   }
+  uroce::check_output_at_exit("uroce");
   CLI::App app("uroce: RDMA programs on a network card made of software.");
   app.name("uroce");
   app.require_subcommand(1);

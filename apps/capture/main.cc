@@ -7,6 +7,7 @@
 #include <CLI/CLI.hpp>
 #include <csignal>
 #include <cstdio>
+#include <cstring>
 #include <nlohmann/json.hpp>
 
 #include "apps/capture/daemon_rings.h"
@@ -121,7 +122,9 @@ Status run(const Options& options) {
   }
   whole = writer->flush() && whole;
   say_what_came(options, recorder, rings->missed());
-  return whole ? ok() : Status(Error{EIO, options.out + " can't be written"});
+  return whole ? ok()
+               : Status(Error{writer->error(),
+                              options.out + " is incomplete: " + std::strerror(writer->error())});
 }
 
 }  // namespace

@@ -70,7 +70,9 @@ void PcapngWriter::end() {
   const auto length = static_cast<std::uint32_t>(block_.size() + sizeof(std::uint32_t));
   number(length, 4);
   std::memcpy(block_.data() + sizeof(std::uint32_t), &length, sizeof(length));
-  std::fwrite(block_.data(), 1, block_.size(), file_.get());
+  if (std::fwrite(block_.data(), 1, block_.size(), file_.get()) != block_.size() && error_ == 0) {
+    error_ = errno;
+  }
 }
 
 void PcapngWriter::add_interface(const std::string& name, std::uint32_t snap) {
@@ -110,7 +112,10 @@ void PcapngWriter::add_statistics(std::uint32_t interface, std::uint64_t time_ns
 }
 
 bool PcapngWriter::flush() {
-  return std::fflush(file_.get()) == 0 && std::ferror(file_.get()) == 0;
+  if (std::fflush(file_.get()) != 0 && error_ == 0) {
+    error_ = errno;
+  }
+  return error_ == 0;
 }
 
 }  // namespace uroce::capture

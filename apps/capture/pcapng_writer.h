@@ -37,6 +37,7 @@ class PcapngWriter {
   // What was written is there for whoever reads the file meanwhile. False: the disk is full, or the
   // reader gone.
   [[nodiscard]] bool flush();
+  [[nodiscard]] int error() const { return error_; }  // errno of the first write that failed
 
  private:
   struct Close {
@@ -57,6 +58,7 @@ class PcapngWriter {
 
   std::unique_ptr<std::FILE, Close> file_;
   std::vector<std::byte> block_;
+  int error_ = 0;
 };
 
 }  // namespace uroce::capture

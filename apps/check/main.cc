@@ -5,6 +5,7 @@
 #include <iostream>
 
 #include "apps/check/report.h"
+#include "base/checked_output.h"
 
 namespace uroce::check {
 namespace {
@@ -38,6 +39,7 @@ int main(int argc, char** argv) {
       "Analyses a capture of RoCEv2 traffic of any cards: what was lost, and what violates the "
       "protocol.");
   app.name("uroce check");
+  uroce::check_output_at_exit("uroce check", uroce::check::kTrouble);
   app.footer("Exit status: 0 nothing is wrong, 1 faults were found, 2 it can't be read.");
   app.add_option("CAPTURE", in, "Ethernet frames, pcap or pcapng")->required();
   app.add_flag("--json", json, "print one JSON object");

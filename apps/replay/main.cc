@@ -11,6 +11,7 @@
 #include "apps/replay/derive.h"
 #include "apps/replay/report.h"
 #include "apps/replay/script.h"
+#include "base/checked_output.h"
 
 namespace uroce::replay {
 namespace {
@@ -98,6 +99,7 @@ int main(int argc, char** argv) {
   CLI::App app(
       "Feeds a capture to uroce's responder in virtual time; reports the outcome of each frame.");
   app.name("uroce replay");
+  uroce::check_output_at_exit("uroce replay");
   app.add_option("IN", wish.in, "a capture of Ethernet frames, pcap or pcapng")->required();
   app.add_option("--out", wish.out, "write the answers to this capture");
   app.add_option("--script", wish.script,

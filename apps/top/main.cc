@@ -11,6 +11,7 @@
 
 #include "apps/top/screen.h"
 #include "apps/top/view.h"
+#include "base/checked_output.h"
 #include "base/sockets/socket_path.h"
 #include "base/time/monotonic_clock.h"
 #include "control/reports/status_client.h"
@@ -144,7 +145,7 @@ Status in_batch(Reports& reports, Duration interval, std::uint64_t count, const 
       std::printf("\n");
     }
     if (std::fflush(stdout) != 0) {
-      return ok();  // the reader is gone
+      return ok();  // the reader is gone, or the disk is full, which is reported at exit
     }
   }
   return ok();
@@ -163,6 +164,7 @@ int main(int argc, char** argv) {
   CLI::App app(
       "Shows ports, workers, latencies, users, programs and queue pairs with their rates.");
   app.name("uroce top");
+  uroce::check_output_at_exit("uroce top");
   app.footer("Keys:" + std::string(kHint));
   app.add_flag("--batch,-b", batch, "print plain text repeatedly, for logs and pipes");
   app.add_flag("--json", json,

@@ -236,6 +236,20 @@ class Status(E2eCase):
                 self.assertEqual(len(answer.stderr.splitlines()), 1, answer.stderr)
                 self.assertIn(f"no daemon listens on {self.folder}/none.sock: start it (systemctl start uroced)", answer.stderr)
 
+    def test_output_that_cannot_be_written(self):
+        """On a full disk the exit status says that something is missing. check's 1 would mean faults."""
+        daemon = self.wire("loopback").server.daemon
+        environment = {**os.environ, "UROCE_SOCKET": daemon.socket}
+        empty = f"{self.folder}/empty.pcapng"
+        self.assertEqual(self.uroce("capture", "--seconds", 1, empty, daemon=daemon).returncode, 0)
+        for status, command in ((1, "status --json"), (1, "limits"), (1, "doctor"), (1, "top --batch --count 1"), (1, "report --json"),
+                                (1, "capture --seconds 1 -"), (2, f"check {empty}"), (1, f"replay {empty}")):
+            with self.subTest(command), open("/dev/full", "wb") as full:
+                answer = subprocess.run([self.tree.uroce, *command.split()], stdout=full, stderr=subprocess.PIPE, text=True, timeout=30,
+                                        check=False, env=environment, stdin=subprocess.DEVNULL)
+                self.assertEqual(answer.returncode, status, answer.stderr)
+                self.assertRegex(answer.stderr, "can.t be written|No space left on device")
+
 
 class Limits(E2eCase):
     def test_limits(self):
