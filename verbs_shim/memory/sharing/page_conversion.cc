@@ -20,6 +20,15 @@ constexpr std::uint64_t kPresentOrSwapped = 3ULL << 62U;  // Documentation/admin
 
 }  // namespace
 
+// A page that can't be read may have been dropped, but it may also be one for which the kernel has
+// no memory, or that the hardware has lost.
+bool PageConversion::is_there(std::uint64_t address) const {
+  std::uint64_t entry = 0;
+  const auto place = static_cast<off_t>(address / kPage * sizeof(entry));
+  return ::pread(pagemap_, &entry, sizeof(entry), place) != sizeof(entry) ||
+         (entry & kPresentOrSwapped) != 0;
+}
+
 // Reads through /proc/self/mem rather than from the address: if the program drops a page (madvise)
 // while it is being copied, an access to the address would wait for a page that only we can
 // provide; a read of the file fails at once.
@@ -30,8 +39,9 @@ int PageConversion::copy_run(std::uint64_t start, std::uint64_t length) {
     std::byte* const target = window_ == nullptr ? bounce_ : window_ + inside;
     const ssize_t got = ::pread(memory_, target, wanted, static_cast<off_t>(start + done));
     if (got <= 0) {
-      if (got < 0 && errno == EFAULT) {
-        return ENOMEM;  // the window has no huge page left
+      // EFAULT: the window has no huge page left.
+      if ((got < 0 && errno == EFAULT) || is_there(start + done)) {
+        return ENOMEM;
       }
       done += kPage;  // dropped meanwhile: reads as zeroes
       continue;

@@ -43,6 +43,7 @@ class PageConversion {
   int copy_pages();
   int end_run(std::uint64_t end);
   int copy_run(std::uint64_t start, std::uint64_t length);
+  [[nodiscard]] bool is_there(std::uint64_t address) const;
 
   // Kept open, because on close the kernel visits every mapping of the process.
   VerifiedDescriptor user_faults_;
