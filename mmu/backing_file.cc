@@ -14,6 +14,8 @@
 #include <string_view>
 #include <utility>
 
+#include "base/sealed_file.h"
+
 namespace uroce {
 
 namespace {
@@ -173,7 +175,8 @@ UniqueFd open_map_file(const ProgramProcess& program, const abi::MemoryPiece& pi
   }
   auto facts = check_file(file.get());
   const bool root = program.uid() == 0 && program.shares_user_namespace();
-  if (!facts || (facts->uid != program.uid() && !root) || !program.check()) {
+  if (!facts || (writable && is_sealed_against_writing(file.get())) ||
+      (facts->uid != program.uid() && !root) || !program.check()) {
     return UniqueFd{};
   }
   return file;

@@ -52,7 +52,8 @@ struct CheckedArena {
 Result<CheckedArena> take_arena(UniqueFd memfd, std::uint64_t page_size, std::size_t before,
                                 Account& account);
 
-// The file behind a kMapFiles piece; not valid if the daemon can't or mustn't open it.
+// The file behind a kMapFiles piece; not valid if the daemon can't or mustn't open it, or can't map
+// it for writing (base/sealed_file.h).
 UniqueFd open_map_file(const ProgramProcess& program, const abi::MemoryPiece& piece, bool writable);
 
 }  // namespace uroce

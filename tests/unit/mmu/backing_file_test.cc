@@ -126,6 +126,10 @@ TEST(BackingFile, AMapFilesLinkOpensTheMappedFile) {
                          .source = 0};
   const ProgramProcess own(::getpid(), ::getuid());
   const UniqueFd opened = open_map_file(own, piece, true);
+  if (opened.valid() && ::fcntl(file.get(), F_ADD_SEALS, F_SEAL_FUTURE_WRITE) == 0) {
+    EXPECT_FALSE(open_map_file(own, piece, true).valid()) << "nobody can map it for writing";
+    EXPECT_TRUE(open_map_file(own, piece, false).valid());
+  }
   piece.map_end += kPage;
   EXPECT_FALSE(open_map_file(own, piece, true).valid()) << "no mapping ends there";
   ::munmap(mapped, 3 * kPage);

@@ -233,6 +233,16 @@ TEST_F(Kinds, Memfd) {
   ::munmap(memory, 1 << 20);
 }
 
+// Mapped before it was sealed: the program may write to it, but nobody can map it for writing now.
+TEST_F(Kinds, MemfdSealedAgainstFutureWriters) {
+  const UniqueFd file(::memfd_create("test", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+  ASSERT_EQ(::ftruncate(file.get(), 1 << 20), 0);
+  void* const memory = map(1 << 20, MAP_SHARED, file.get());
+  ASSERT_EQ(::fcntl(file.get(), F_ADD_SEALS, F_SEAL_FUTURE_WRITE), 0);
+  see_both_ways(memory, 1 << 20, 1);
+  ::munmap(memory, 1 << 20);
+}
+
 TEST_F(Kinds, SharedFile) {
   const TemporaryFolder folder;
   UniqueFd file(::open((folder / "file").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));

@@ -13,6 +13,8 @@
 #include <cstdlib>
 #include <utility>
 
+#include "base/sealed_file.h"
+
 namespace uroce::shim {
 namespace {
 
@@ -26,7 +28,8 @@ bool is_file_of(int descriptor, const MappedArea& area) {
 UniqueFd open_if_same(const char* path, const MappedArea& area, bool writable) {
   // O_NONBLOCK: the name may be a pipe's by now.
   UniqueFd file(::open(path, (writable ? O_RDWR : O_RDONLY) | O_CLOEXEC | O_NONBLOCK));
-  if (file.valid() && !is_file_of(file.get(), area)) {
+  if (file.valid() &&
+      (!is_file_of(file.get(), area) || (writable && is_sealed_against_writing(file.get())))) {
     file.reset();
   }
   return file;
@@ -65,7 +68,8 @@ UniqueFd duplicate_own(const MappedArea& area, bool writable) {
         continue;
       }
       const int mode = ::fcntl(descriptor, F_GETFL) & O_ACCMODE;
-      if (mode == O_RDWR || (!writable && mode == O_RDONLY)) {
+      if ((mode == O_RDWR && !(writable && is_sealed_against_writing(descriptor))) ||
+          (!writable && mode == O_RDONLY)) {
         return UniqueFd(::fcntl(descriptor, F_DUPFD_CLOEXEC, 0));
       }
     }

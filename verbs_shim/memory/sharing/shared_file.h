@@ -16,7 +16,8 @@ namespace uroce::shim {
 bool is_memory(int descriptor, const struct stat& status);
 
 // A descriptor of the file that `area` maps, open for writing if `writable`; invalid if the program
-// can't open it (a System V segment or an anonymous shared mapping without privilege).
+// can't open it (a System V segment or an anonymous shared mapping without privilege), or nobody
+// can map it for writing any more (base/sealed_file.h).
 UniqueFd open_shared_file(const MappedArea& area, bool writable);
 
 // The files passed with the pieces of a range, each once. Uses no heap.
