@@ -151,20 +151,23 @@ std::optional<PrivateDaemon> start_private_daemon(const std::vector<std::string>
   return PrivateDaemon::start(program.string(), port);
 }
 
-void pass_on(int signal) {
-  if (child_to_signal > 0) {
+// The kernel sends for a terminal's keys: those reach the command by themselves.
+void pass_on(int signal, siginfo_t* info, void* /*context*/) {
+  const bool by_key = (signal == SIGINT || signal == SIGQUIT) && info->si_code > 0;
+  if (child_to_signal > 0 && !by_key) {
     ::kill(child_to_signal, signal);
   }
 }
 
-// What ends us on purpose ends the command; what the terminal sends reaches the command by itself.
+// A signal that is sent to us is meant for the command, as where a daemon answers and the command
+// takes our place.
 void forward_signals(pid_t child) {
   child_to_signal = child;
-  for (const int signal : {SIGTERM, SIGHUP}) {
-    std::signal(signal, pass_on);
-  }
-  for (const int signal : {SIGINT, SIGQUIT}) {
-    std::signal(signal, SIG_IGN);
+  struct sigaction action = {};
+  action.sa_sigaction = pass_on;
+  action.sa_flags = SA_SIGINFO | SA_RESTART;
+  for (const int signal : {SIGTERM, SIGHUP, SIGINT, SIGQUIT, SIGUSR1, SIGUSR2}) {
+    ::sigaction(signal, &action, nullptr);
   }
 }
 
