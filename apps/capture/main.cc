@@ -155,7 +155,11 @@ int main(int argc, char** argv) {
   app.add_option("--seconds", options.seconds, "end after this time");
   app.add_flag("--quiet", options.quiet, "say nothing");
   app.add_flag("--json", options.json, "print a summary as one JSON object at the end");
-  CLI11_PARSE(app, argc, argv);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? 0 : 2;
+  }
   if (const auto status = uroce::capture::run(options); !status) {
     std::fprintf(stderr, "uroce capture: %s\n", status.error().message.c_str());
     return 1;

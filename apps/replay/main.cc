@@ -107,7 +107,11 @@ int main(int argc, char** argv) {
                  "capture's requests need)");
   app.add_option("--ip", wish.addresses,
                  "an address of the card (repeatable; without: all that are asked something)");
-  CLI11_PARSE(app, argc, argv);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? 0 : 2;
+  }
   if (const auto status = uroce::replay::run(wish); !status) {
     std::fprintf(stderr, "uroce replay: %s\n", status.error().message.c_str());
     return 1;

@@ -175,7 +175,11 @@ int main(int argc, char** argv) {
   const auto names = sort_names();
   app.add_option("--sort", sort, "the column by which queue pairs are sorted (sent)")
       ->check(CLI::IsMember(names));
-  CLI11_PARSE(app, argc, argv);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? 0 : 2;
+  }
   shown.sort = static_cast<SortBy>(std::find(names.begin(), names.end(), sort) - names.begin());
   const auto interval = static_cast<uroce::Duration>(seconds * 1e9);
   Reports reports;

@@ -205,6 +205,10 @@ class Words(E2eCase):
     def test_an_unknown_subcommand(self):
         self.assertIn("there is no subcommand foo", self._refusal("foo"))
 
+    def test_subcommands_that_are_programs(self):
+        for line in ("capture", "check", "replay", "top --sort nothing"):
+            self.assertEqual(self.uroce(*line.split()).returncode, 2, line)
+
     def test_help_lists_options(self):
         for command, options in (("run", ("--net", "--namespace", "--no-tree")), ("doctor", ("--serve", "--json")),
                                  ("integrity", ("--transport", "--windows", "--odp"))):
