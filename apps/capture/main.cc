@@ -121,6 +121,9 @@ Status run(const Options& options) {
                            rings->missed());
   }
   whole = writer->flush() && whole;
+  if (rings->gone() && !options.quiet) {
+    std::fprintf(stderr, "uroce capture: the daemon has ended\n");
+  }
   say_what_came(options, recorder, rings->missed());
   return whole ? ok()
                : Status(Error{writer->error(),

@@ -211,3 +211,4 @@ class Capture(E2eCase):
         capture = self.begin(wire.server.daemon)
         wire.stop()
         capture.expect_success(30)
+        self.assertIn("the daemon has ended", capture.err())
