@@ -63,7 +63,10 @@ int ask(abi::ListDevicesReply& reply) {
     abi::RequestHeader header;
   } request{};
   const int error = client.call("ibv_get_device_list", abi::Command::kListDevices, request, reply);
-  if (error != 0) {
+  if (error == ENODEV && reply.header.message[0] == '\0') {
+    complain_once(error, "no devices: the daemon at %s ended before it answered%s",
+                  Client::socket_path().c_str(), ": if it is being restarted, try again");
+  } else if (error != 0) {
     complain_once(error, "the daemon at %s refused to list its devices: %s",
                   Client::socket_path().c_str(),
                   reply.header.message[0] != '\0' ? reply.header.message : strerrordesc_np(error));
