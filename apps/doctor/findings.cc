@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <iterator>
 
 namespace uroce::doctor {
 namespace {
@@ -122,6 +123,13 @@ void examine_addresses(const Json& device, Findings& findings) {
   }
 }
 
+// Whether its link is another process, not an interface.
+bool has_a_peer(const std::string& port) {
+  constexpr const char* kKinds[] = {"shm", "net_vhost", "net_virtio_user", "net_memif"};
+  return std::any_of(std::begin(kKinds), std::end(kKinds),
+                     [&port](const char* kind) { return port.starts_with(kind); });
+}
+
 void examine_link(const Json& device, Findings& findings) {
   const std::string name = text(device, "name");
   const std::string trouble = text(device, "trouble");
@@ -129,7 +137,9 @@ void examine_link(const Json& device, Findings& findings) {
     problem(findings, "link",
             name + " (" + text(device, "port") + ") has no link" +
                 (trouble.empty() ? "" : ": " + trouble) +
-                "; bring its interface up (ip link set dev NAME up)");
+                (has_a_peer(text(device, "port"))
+                     ? "; start what is at its other end"
+                     : "; bring its interface up (ip link set dev NAME up)"));
   } else {
     good(findings, "link", name + " (" + text(device, "port") + ") is up");
   }

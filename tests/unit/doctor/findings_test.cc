@@ -81,6 +81,12 @@ const Ill kIll[] = {
        device(facts)["link"] = "down";
        device(facts)["trouble"] = "no cable";
      }},
+    {Severity::kProblem, "link", "nobody there; start what is at its other end",
+     [](Facts& facts) {
+       device(facts)["port"] = "shm,path=/run/wire";
+       device(facts)["link"] = "down";
+       device(facts)["trouble"] = "nobody there";
+     }},
     {Severity::kProblem, "address", "uroce addr --device uroce0 add",
      [](Facts& facts) { device(facts)["addresses"].erase(1); }},
     {Severity::kNote, "mtu", "an MTU of 4200 carries 4096",
