@@ -48,16 +48,25 @@ bool is_pci_address(std::string_view spec) {
 
 namespace {
 
-// The kernel interface that a vdev string of these drivers must name; empty for the others.
-std::string kernel_interface(const std::string& spec) {
+// Those drivers use an interface of the kernel, which the vdev string must name.
+Status check_interface(const std::string& spec) {
+  if (!spec.starts_with("net_af_packet") && !spec.starts_with("net_af_xdp")) {
+    return ok();
+  }
   constexpr std::string_view kKey = ",iface=";
   const std::size_t key = spec.find(kKey);
-  if ((spec.find("net_af_packet") != 0 && spec.find("net_af_xdp") != 0) ||
-      key == std::string::npos) {
-    return {};
-  }
   const std::size_t start = key + kKey.size();
-  return spec.substr(start, spec.find(',', start) - start);
+  const std::string interface =
+      key == std::string::npos ? "" : spec.substr(start, spec.find(',', start) - start);
+  if (interface.empty()) {
+    return Error{EINVAL, "port " + spec + ": name the interface: " +
+                             spec.substr(0, spec.find(',')) + ",iface=eth0"};
+  }
+  if (::if_nametoindex(interface.c_str()) == 0) {
+    return Error{ENODEV, "port " + spec + ": there is no network interface " + interface +
+                             " here; `ip link` lists those there are"};
+  }
+  return ok();
 }
 
 }  // namespace
@@ -83,10 +92,8 @@ Result<std::unique_ptr<Port>> make_port(const std::string& spec, const PortOptio
                     ": neither loopback, nor udp, nor shm, nor a PCI address such as 0000:01:00.0, "
                     "nor a vdev string such as net_af_packet0,iface=eth0"};
   }
-  const std::string interface = kernel_interface(spec);
-  if (!interface.empty() && ::if_nametoindex(interface.c_str()) == 0) {
-    return Error{ENODEV, "port " + spec + ": there is no network interface " + interface +
-                             " here; `ip link` lists those there are"};
+  if (const auto there = check_interface(spec); !there) {
+    return there.error();
   }
   if (!eal_is_running()) {
     return Error{EINVAL, "port " + spec + ": needs DPDK's EAL, which doesn't run"};

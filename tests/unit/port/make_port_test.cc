@@ -40,6 +40,15 @@ TEST(MakePort, RefusalsNameTheSpec) {
   EXPECT_FALSE(make_port("loopback", {.mtu = 100'000}));
 }
 
+TEST(MakePort, APacketPortNamesItsInterface) {
+  for (const char* spec : {"net_af_packet0", "net_af_packet0,framesz=4096", "net_af_xdp0,iface="}) {
+    auto port = make_port(spec, {});
+    ASSERT_FALSE(port) << spec;
+    EXPECT_NE(port.error().message.find("name the interface: net_af_"), std::string::npos)
+        << port.error().message;
+  }
+}
+
 TEST(VdevSpec, GivesDriversRoomForTheMtu) {
   const VdevSpec memif = complete_vdev("net_memif0,role=server", 4'200, 1);
   EXPECT_EQ(memif.name, "net_memif0");
