@@ -159,6 +159,7 @@ PortOptions Daemon::port_options(const DaemonPort& wanted) const {
   for (const IpPrefix& entry : wanted.addresses) {
     options.addresses.push_back(entry.address);
   }
+  options.number = static_cast<std::uint8_t>(ports_.size());
   return options;
 }
 

@@ -2,8 +2,8 @@
 
 namespace uroce {
 
-LoopbackPort::LoopbackPort(std::uint32_t mtu, std::uint16_t queues)
-    : mtu_(mtu), pool_(kFramesPerQueue * queues, mtu + kEthernetOverhead) {
+LoopbackPort::LoopbackPort(std::uint32_t mtu, std::uint16_t queues, std::uint8_t number)
+    : mtu_(mtu), number_(number), pool_(kFramesPerQueue * queues, mtu + kEthernetOverhead) {
   for (std::uint16_t i = 0; i < queues; ++i) {
     queues_.push_back(std::make_unique<Queue>());
   }
@@ -36,7 +36,9 @@ void LoopbackPort::release(Frame** frames, std::uint32_t count) { pool_.release(
 
 PortInfo LoopbackPort::info() const {
   return {.name = "loopback",
-          .mac = EtherAddress{{0x02, 0x75, 0x72, 0x6F, 0x63, 0x65}},  // local, "uroce"
+          // Local, "uroce", "urocf" and so on.
+          .mac = EtherAddress{{0x02, 0x75, 0x72, 0x6F, 0x63,
+                               static_cast<std::uint8_t>(0x65 + number_)}},
           .mtu = mtu_,
           .queues = static_cast<std::uint16_t>(queues_.size()),
           .speed_mbps = kMemorySpeedMbps,

@@ -19,7 +19,8 @@ class LoopbackPort final : public Port {
   static constexpr std::uint32_t kRingEntries = 1'024;     // frames in flight per queue
   static constexpr std::uint32_t kFramesPerQueue = 5'120;  // in the pool
 
-  LoopbackPort(std::uint32_t mtu, std::uint16_t queues);
+  // `number` distinguishes the Ethernet addresses, and thus the GUIDs, of a daemon's loopbacks.
+  LoopbackPort(std::uint32_t mtu, std::uint16_t queues, std::uint8_t number = 0);
 
   std::uint32_t rx_burst(std::uint16_t queue, Frame** frames, std::uint32_t max, Time now) override;
   std::uint32_t tx_burst(std::uint16_t queue, Frame** frames, std::uint32_t count,
@@ -38,6 +39,7 @@ class LoopbackPort final : public Port {
     QueueCounters counters;
   };
   std::uint32_t mtu_;
+  std::uint8_t number_;
   FramePool pool_;
   std::vector<std::unique_ptr<Queue>> queues_;
 };

@@ -78,7 +78,8 @@ Result<std::unique_ptr<Port>> make_port(const std::string& spec, const PortOptio
                              std::to_string(kPortMtuMax)};
   }
   if (spec == "loopback") {
-    return std::unique_ptr<Port>(std::make_unique<LoopbackPort>(options.mtu, options.queues));
+    return std::unique_ptr<Port>(
+        std::make_unique<LoopbackPort>(options.mtu, options.queues, options.number));
   }
   if (is_udp_spec(spec)) {
     return UdpPort::open(spec, options);

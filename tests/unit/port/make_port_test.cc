@@ -30,6 +30,13 @@ TEST(MakePort, MakesTheLoopbackWithoutAnEal) {
   EXPECT_EQ((*port)->info().queues, 2U);
 }
 
+TEST(MakePort, LoopbacksOfADaemonDifferInTheirEthernetAddress) {
+  auto first = make_port("loopback", {});
+  auto second = make_port("loopback", {.number = 1});
+  ASSERT_TRUE(first && second);
+  EXPECT_NE((*first)->info().mac, (*second)->info().mac);
+}
+
 TEST(MakePort, RefusalsNameTheSpec) {
   for (const char* spec : {"eth0", "", "net_memif0"}) {
     auto port = make_port(spec, {});
