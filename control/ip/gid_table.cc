@@ -59,7 +59,8 @@ Result<IpPrefix> parse_prefix(std::string_view text) {
   if (!prefix) {
     return prefix;
   }
-  if (prefix->address.is_zero() || is_multicast(prefix->address)) {
+  if (prefix->address.is_zero() || prefix->address == parse_ip("0.0.0.0") ||
+      prefix->address == parse_ip("255.255.255.255") || is_multicast(prefix->address)) {
     return Error{EINVAL, quoted + " can't be the address of a port"};
   }
   if (at != std::string_view::npos) {

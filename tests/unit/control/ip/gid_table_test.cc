@@ -54,6 +54,13 @@ TEST(ParsePrefix, TakesAddressesWithAndWithoutLength) {
   EXPECT_EQ(parse_prefix("fd00::1/64")->length, 64U);
 }
 
+TEST(ParsePrefix, RefusesWhatNoHostCanHave) {
+  for (const char* text :
+       {"0.0.0.0/0", "0.0.0.0/24", "255.255.255.255/24", "239.0.0.1/24", "::/64", "ff02::1/64"}) {
+    EXPECT_FALSE(parse_prefix(text)) << text;
+  }
+}
+
 TEST(GidTable, AnAddressIsFoundInItsVlanOnly) {
   const GidTable table(kTableMac, {*parse_prefix("10.0.0.1/24"), *parse_prefix("10.5.0.1/24@5")});
   EXPECT_TRUE(table.owns({ip("10.5.0.1"), 5}));
