@@ -4,7 +4,6 @@
 // (sd-daemon(3)): "<3>". For what doesn't go through a logger.
 
 #include <array>
-#include <atomic>
 #include <cstddef>
 
 namespace uroce {
@@ -12,15 +11,13 @@ namespace uroce {
 // LOG_CRIT of <syslog.h>, whose macros aren't for every file.
 inline constexpr int kCriticalLine = 2;
 
-// Whether standard error is the journal's. Set once, when the program starts; orders nothing.
-inline std::atomic<bool> lines_have_priority{false};
+// Whether standard error is the journal's. Set when the program starts, before it has threads.
+inline bool lines_have_priority = false;
 
 // What a line of this priority, one of syslog(3)'s, begins with; "" if lines have none.
 inline const char* line_prefix(int priority) {
   constexpr std::array kPrefixes{"<0>", "<1>", "<2>", "<3>", "<4>", "<5>", "<6>", "<7>"};
-  return lines_have_priority.load(std::memory_order_relaxed)
-             ? kPrefixes.at(static_cast<std::size_t>(priority))
-             : "";
+  return lines_have_priority ? kPrefixes[static_cast<std::size_t>(priority)] : "";
 }
 
 }  // namespace uroce

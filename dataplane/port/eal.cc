@@ -81,7 +81,7 @@ ssize_t write_with_priority(void* /*cookie*/, const char* text, std::size_t leng
 
 // Otherwise the EAL writes to standard error as it is, and to syslog(3) as well.
 void log_with_priority() {
-  if (!lines_have_priority.load(std::memory_order_relaxed)) {
+  if (!lines_have_priority) {
     return;
   }
   static std::FILE* const log = ::fopencookie(
