@@ -45,7 +45,6 @@ TEST_F(PostSend, WritesTheRequestAndRings) {
   EXPECT_EQ(sge[1].length, 20U);
   EXPECT_EQ(sge[1].lkey, 2U);
   EXPECT_EQ(daemon.doorbells().top.load(), 1U);
-  EXPECT_EQ(daemon.doorbells().groups[0].load(), 2U);
   EXPECT_EQ(daemon.doorbells().words[1].load(), 1ULL << 6U);
   EXPECT_EQ(daemon.wakes(), 0U);
 }
