@@ -87,6 +87,11 @@ const Ill kIll[] = {
        device(facts)["link"] = "down";
        device(facts)["trouble"] = "nobody there";
      }},
+    {Severity::kProblem, "link", "bring its interface up",
+     [](Facts& facts) {
+       device(facts)["port"] = "net_virtio_user0,path=/dev/vhost-net,iface=tap0";
+       device(facts)["link"] = "down";
+     }},
     {Severity::kProblem, "address", "uroce addr --device uroce0 add",
      [](Facts& facts) { device(facts)["addresses"].erase(1); }},
     {Severity::kNote, "mtu", "an MTU of 4200 carries 4096",
@@ -102,12 +107,12 @@ const Ill kIll[] = {
        device(facts)["hw_counters"] = {
            {"requests_sent", 20U}, {"requests_resent", 463U}, {"rnr_nak_retry_err", 463U}};
      }},
-    {Severity::kNote, "loss", "peers didn't answer in time 25 times, gone or unreachable",
+    {Severity::kNote, "loss", "peers didn't answer in time 25 times: they were gone or unreachable",
      [](Facts& facts) {
        device(facts)["hw_counters"] = {{"requests_sent", 6U},
                                        {"requests_resent", 43U},
                                        {"local_ack_timeout_err", 25U},
-                                       {"tail_probes", 3U}};
+                                       {"tail_probes", 225U}};
      }},
     {Severity::kNote, "loss", "something on the way loses packets",
      [](Facts& facts) {
