@@ -13,6 +13,7 @@
 #include "apps/capture/daemon_rings.h"
 #include "apps/capture/pcapng_writer.h"
 #include "apps/capture/recorder.h"
+#include "base/checked_output.h"
 #include "base/sockets/socket_path.h"
 #include "base/time/monotonic_clock.h"
 #include "base/version.h"
@@ -137,6 +138,7 @@ int main(int argc, char** argv) {
   uroce::capture::Options options;
   CLI::App app("Writes the packets of a running daemon to a file for Wireshark.");
   app.name("uroce capture");
+  uroce::check_output_at_exit("uroce capture");
   app.add_option("OUT", options.out, "a pcapng file; - is standard output")->required();
   app.add_option("--device", options.device, "of this device only");
   app.add_option("--qp", options.qpn, "of this queue pair only");

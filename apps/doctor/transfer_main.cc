@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "apps/doctor/transfers.h"
+#include "base/checked_output.h"
 #include "base/sockets/socket_path.h"
 #include "control/reports/status_client.h"
 
@@ -129,6 +130,7 @@ int main(int argc, char** argv) {
   uroce::doctor::Options options;
   CLI::App app("Tests the path to a peer by real transfers, or serves such a test.");
   app.name("uroce doctor");
+  uroce::check_output_at_exit("uroce doctor");
   app.add_option("PEER", options.peer, "where `uroce doctor --serve` runs");
   app.add_flag("--serve", options.serve, "wait for one peer");
   app.add_option("--port", options.port, "TCP port by which the two find each other")

@@ -27,6 +27,7 @@
 #include "apps/integrity/integrity_plan.h"
 #include "apps/integrity/integrity_run.h"
 #include "apps/integrity/integrity_verbs.h"
+#include "base/checked_output.h"
 
 namespace {
 
@@ -317,6 +318,7 @@ int play_both(const Options& options) {
 
 int main(int argc, char** argv) {
   const Options options = parse(argc, argv);
+  uroce::check_output_at_exit("integrity");
   if (!options.server && options.connect.empty()) {
     return play_both(options);
   }

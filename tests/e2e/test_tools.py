@@ -246,8 +246,10 @@ class Status(E2eCase):
         environment = {**os.environ, "UROCE_SOCKET": daemon.socket}
         empty = f"{self.folder}/empty.pcapng"
         self.assertEqual(self.uroce("capture", "--seconds", 1, empty, daemon=daemon).returncode, 0)
+        other = f"{self.folder}/other.pcapng"
         for status, command in ((1, "status --json"), (1, "limits"), (1, "doctor"), (1, "top --batch --count 1"), (1, "report --json"),
-                                (1, "capture --seconds 1 -"), (2, f"check {empty}"), (1, f"replay {empty}")):
+                                (1, "capture --seconds 1 -"), (1, f"capture --seconds 1 --json {other}"), (1, "integrity --ops 100"),
+                                (2, f"check {empty}"), (1, f"replay {empty}")):
             with self.subTest(command), open("/dev/full", "wb") as full:
                 answer = subprocess.run([self.tree.uroce, *command.split()], stdout=full, stderr=subprocess.PIPE, text=True, timeout=30,
                                         check=False, env=environment, stdin=subprocess.DEVNULL)
