@@ -3,6 +3,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <array>
 #include <cerrno>
 #include <csignal>
 #include <cstdio>
@@ -161,14 +162,28 @@ void pass_on(int signal, siginfo_t* info, void* /*context*/) {
 
 // A signal that is sent to us is meant for the command, as where a daemon answers and the command
 // takes our place.
+constexpr std::array kForwarded{SIGTERM, SIGHUP, SIGINT, SIGQUIT, SIGUSR1, SIGUSR2};
+
 void forward_signals(pid_t child) {
   child_to_signal = child;
   struct sigaction action = {};
   action.sa_sigaction = pass_on;
   action.sa_flags = SA_SIGINFO | SA_RESTART;
-  for (const int signal : {SIGTERM, SIGHUP, SIGINT, SIGQUIT, SIGUSR1, SIGUSR2}) {
+  for (const int signal : kForwarded) {
     ::sigaction(signal, &action, nullptr);
   }
+}
+
+// Blocks these signals, from before there is a command until they can be forwarded. Returns the
+// mask before.
+sigset_t block_forwarded() {
+  sigset_t signals, before;
+  sigemptyset(&signals);
+  for (const int signal : kForwarded) {
+    sigaddset(&signals, signal);
+  }
+  ::sigprocmask(SIG_BLOCK, &signals, &before);
+  return before;
 }
 
 int wait_for(pid_t child) {
@@ -199,13 +214,16 @@ int run_with_private_daemon(const std::vector<std::string>& command, const fs::p
   use_shim(shim, daemon->socket());
   const std::string tree =
       options.tree ? show_tree(shim, daemon->socket(), daemon->folder()) : std::string();
+  const sigset_t mask = block_forwarded();
   const pid_t child = ::fork();
   if (child == 0) {
+    ::sigprocmask(SIG_SETMASK, &mask, nullptr);
     become(command, tree, options);
   }
   int status = 1;
   if (child > 0) {
     forward_signals(child);
+    ::sigprocmask(SIG_SETMASK, &mask, nullptr);
     status = wait_for(child);
     child_to_signal = 0;
   } else {
