@@ -10,7 +10,7 @@ ForeignSocket::~ForeignSocket() {
   // From here on nothing more is queued.
   (void)::shutdown(socket_.get(), SHUT_RDWR);
   if (!nothing_waits(socket_.get())) {
-    helpers_->close(user_, std::move(socket_));
+    helpers_->close(user_, std::move(socket_), std::move(charge_));
   }
 }
 

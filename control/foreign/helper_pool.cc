@@ -218,20 +218,28 @@ Status HelperPool::run(const User& user, std::function<void()> job) {
   return ok();
 }
 
-void HelperPool::close(const User& user, UniqueFd descriptor) {
+void HelperPool::close(const User& user, UniqueFd descriptor, Charge charge) {
   if (!descriptor.valid()) {
     return;
   }
-  std::shared_ptr<UniqueFd> owned;
+  struct Owned {
+    UniqueFd descriptor;
+    Charge charge;
+  };
+  std::shared_ptr<Owned> owned;
   try {
     // Shared, since std::function requires copying; the number has one owner nevertheless.
-    owned = std::make_shared<UniqueFd>();
-    *owned = std::move(descriptor);
+    owned = std::make_shared<Owned>();
+    owned->charge = std::move(charge);
+    owned->descriptor = std::move(descriptor);
     const std::lock_guard lock(state_->mutex);
-    state_->add(state_, user, [owned] { owned->reset(); });
+    state_->add(state_, user, [owned] {
+      owned->descriptor.reset();
+      owned->charge = Charge();
+    });
   } catch (const std::bad_alloc&) {
     // Better to leak one descriptor than to block a thread on a program.
-    static_cast<void>((owned != nullptr ? *owned : descriptor).release());
+    static_cast<void>((owned != nullptr ? owned->descriptor : descriptor).release());
   }
 }
 

@@ -17,6 +17,7 @@
 #include "base/result.h"
 #include "base/time.h"
 #include "base/unique_fd.h"
+#include "shares/account.h"
 #include "shares/user.h"
 
 namespace uroce::control {
@@ -42,8 +43,8 @@ class HelperPool {
   // user's helper hangs, or too many jobs are queued.
   Status run(const User& user, std::function<void()> job);
   // Closes the descriptor in a helper, even if the user's helper hangs at the moment; never on this
-  // thread.
-  void close(const User& user, UniqueFd descriptor);
+  // thread. `charge`: for the descriptor; given back once it is closed.
+  void close(const User& user, UniqueFd descriptor, Charge charge = {});
   // Readable when a job has been done since the last quieten().
   [[nodiscard]] int descriptor() const;
   void quieten();

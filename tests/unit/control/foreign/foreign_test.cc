@@ -178,6 +178,30 @@ TEST_F(Foreign, ARegistrationIsRefusedWhileTheUsersHelperHangs) {
   EXPECT_EQ(ask(program, make_record(Command::kRegMr, body)).header.error, 0);
 }
 
+TEST(ForeignSockets, StayChargedUntilAHelperHasClosedThem) {
+  Amounts amounts;
+  amounts.fill(64);
+  Shares shares(amounts);
+  const auto account = shares.of({.uid = ::geteuid() + 1});
+  auto charge = account->charge(Limit::kDescriptors);
+  ASSERT_TRUE(charge);
+  int ends[2];
+  ASSERT_EQ(::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends), 0);
+  UniqueFd ours(ends[0]), theirs(ends[1]);
+  LingeringSocket lingering;
+  Record record = make_record(Command::kListDevices, abi::RequestHeader{});
+  record.descriptors.push_back(lingering.take());
+  ASSERT_EQ(send_record(theirs.get(), record), Sending::kSent);
+  record = {};
+  auto helpers = std::make_shared<HelperPool>();
+  { const ForeignSocket socket(std::move(ours), account->user(), helpers, std::move(*charge)); }
+  EXPECT_EQ(account->used(Limit::kDescriptors), 1U);
+  lingering.give_way();
+  while (account->used(Limit::kDescriptors) != 0) {
+    std::this_thread::yield();
+  }
+}
+
 TEST(ForeignSockets, TellWhetherARecordIsPending) {
   const auto pair = [](UniqueFd& ours, UniqueFd& theirs) {
     int ends[2];
