@@ -66,16 +66,21 @@ std::string floating_lcores(std::uint32_t workers) {
   return lcores.append(")");
 }
 
-// Writes lines of DPDK's log to standard error, each with its priority in front. DPDK's levels are
-// those of syslog(3), counted from 1.
+// Writes lines of DPDK's log to standard error, each with its priority in front, in one piece, so
+// that lines of other threads don't come between. DPDK's levels are those of syslog(3), counted
+// from 1.
 ssize_t write_with_priority(void* /*cookie*/, const char* text, std::size_t length) {
-  static std::atomic<bool> begins{true};  // a line; DPDK has a lock around this
-  const std::string_view written(text, length);
-  if (begins.exchange(written.ends_with('\n'))) {
-    const int level = static_cast<int>(std::max(rte_log_cur_msg_loglevel(), 1));
-    std::fputs(line_prefix(std::min(level - 1, LOG_DEBUG)), stderr);
+  static bool begins = true;  // a line; the stream has a lock around this
+  const int level = static_cast<int>(std::max(rte_log_cur_msg_loglevel(), 1));
+  const char* const prefix = line_prefix(std::min(level - 1, LOG_DEBUG));
+  for (std::string_view left(text, length); !left.empty();) {
+    const std::size_t end = left.find('\n');
+    const std::string_view line = left.substr(0, end == left.npos ? end : end + 1);
+    std::fprintf(stderr, "%s%.*s", begins ? prefix : "", static_cast<int>(line.size()),
+                 line.data());
+    begins = line.ends_with('\n');
+    left.remove_prefix(line.size());
   }
-  std::fwrite(text, 1, length, stderr);
   return static_cast<ssize_t>(length);
 }
 
