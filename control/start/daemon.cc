@@ -159,7 +159,8 @@ PortOptions Daemon::port_options(const DaemonPort& wanted) const {
   for (const IpPrefix& entry : wanted.addresses) {
     options.addresses.push_back(entry.address);
   }
-  options.number = static_cast<std::uint8_t>(ports_.size());
+  options.number = static_cast<std::uint8_t>(
+      std::ranges::count_if(ports_, [](const auto& port) { return port->info().loops_back; }));
   return options;
 }
 

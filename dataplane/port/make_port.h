@@ -17,7 +17,7 @@ struct PortOptions {
   std::uint32_t mtu = 1500;      // bytes of an IP packet
   std::uint16_t queues = 1;      // one per worker
   std::vector<Gid> addresses{};  // for a udp port, which uses the interface with these
-  std::uint8_t number = 0;       // index among the daemon's ports
+  std::uint8_t number = 0;       // of a loopback: its index among the daemon's
 };
 
 inline constexpr std::uint32_t kPortMtuMin = 576;
