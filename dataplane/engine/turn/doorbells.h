@@ -10,7 +10,7 @@ namespace uroce {
 
 // Bits of Doorbells::top that one call of take_doorbells() may find set with nothing below. An
 // honest program leaves such a bit only in a race of its ringing thread with the worker; each costs
-// the load of three cache lines.
+// the load of three cache lines, or up to 16 exchanges if the program clears its words meanwhile.
 inline constexpr std::uint32_t kBitsInVainMax = 8;
 
 // Takes up to `max` rung slots into slots[] and returns how many. Further ones stay set, also after
