@@ -27,7 +27,6 @@
 #include "apps/integrity/integrity_plan.h"
 #include "apps/integrity/integrity_run.h"
 #include "apps/integrity/integrity_verbs.h"
-#include "base/checked_output.h"
 
 namespace {
 
@@ -282,6 +281,9 @@ int report(const Totals& totals) {
   std::printf("integrity: %llu operations, %llu errors\n",
               static_cast<unsigned long long>(totals.operations),
               static_cast<unsigned long long>(totals.errors));
+  if (std::fflush(stdout) != 0) {
+    integrity::die("writing standard output");
+  }
   return totals.errors == 0 ? 0 : 1;
 }
 
@@ -318,7 +320,6 @@ int play_both(const Options& options) {
 
 int main(int argc, char** argv) {
   const Options options = parse(argc, argv);
-  uroce::check_output_at_exit("integrity");
   if (!options.server && options.connect.empty()) {
     return play_both(options);
   }
