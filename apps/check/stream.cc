@@ -227,7 +227,10 @@ void Stream::check_read_again(const Seen& seen, Position at, Position count) {
     return;
   }
   for (const Gap& gap : unanswered_.all()) {
-    if (gap.from >= read->first && gap.from < at + count) {
+    if (gap.from < read->first) {
+      return;  // it goes back to an earlier READ, and needn't have kept what came after that gap
+    }
+    if (gap.from < at + count) {
       // Who asks may not have seen yet what has just come by.
       const bool crosses = filled_ && seen.place.time < *filled_ + limits_.overtaken;
       if (at < gap.from && !crosses) {

@@ -45,6 +45,18 @@ const Right kRight[] = {
        story.ask(kMiddle, 1, kMtu);
        story.ack(3);
      }},
+    {"back to the first of two READs, and what came of the second was dropped",
+     [](Story& story) {
+       story.read(0, 2 * kMtu);
+       story.read(2, 4 * kMtu);
+       story.response(Opcode::kRcReadResponseFirst, 2);
+       story.response(Opcode::kRcReadResponseMiddle, 3);
+       story.response(Opcode::kRcReadResponseLast, 5);
+       story.read(0, 2 * kMtu);
+       story.read(2, 4 * kMtu);
+       story.responses(0, 2);
+       story.responses(2, 4);
+     }},
     {"one packet overtakes another",
      [](Story& story) {
        story.write(0);
