@@ -14,6 +14,7 @@ from harness.wires import Endpoint
 
 _THREADS_MAX = 32  # more than a daemon with one worker has
 _USER = 61_240     # the kernel counts processes by user, so each case has a user of its own, from this number on
+_BUILD = "/mnt"    # where the build is shown to what runs with mounts of its own
 
 
 class Scarce(E2eCase):
@@ -119,9 +120,11 @@ class Scarce(E2eCase):
                 self.assertIn("/proc must be mounted", process.err())
 
     def _mounted(self, mounts, command, behind="true", environment=None):
-        """Runs the command with mounts of its own, and `behind` there if it has succeeded."""
-        script = f'{mounts} && "$@" && {behind}'
-        process = Process(["unshare", "--mount", "sh", "-c", script, "sh", *command], f"{self.next_number()}-mounted", self.logs,
+        """Runs the command with mounts of its own, and `behind` there if it has succeeded. The build is at _BUILD then:
+        it may lie below /tmp, say, over which the test mounts something."""
+        script = f'mount --bind "$0" {_BUILD} && {mounts} && "$@" && {behind}'
+        command = [str(word).replace(self.tree.root, _BUILD) for word in command]
+        process = Process(["unshare", "--mount", "sh", "-c", script, self.tree.root, *command], f"{self.next_number()}-mounted", self.logs,
                           {"UROCE_SOCKET": f"{self.folder}/none.sock", "XDG_RUNTIME_DIR": "", **(environment or {})}, cwd="/")
         self.addCleanup(process.end)
         return process
