@@ -50,6 +50,17 @@ class CompletionQueueTest : public testing::Test {
     return count;
   }
 
+  // Until the channel, which has room, takes the event: on a busy host, one whose event took long
+  // may be throttled for some milliseconds (EventThrottle).
+  CompletionQueue::Flushed flush(Time now = kNever) {
+    auto flushed = queue_.flush(now);
+    while (flushed == CompletionQueue::Flushed::kFull) {
+      std::this_thread::yield();
+      flushed = queue_.flush(now);
+    }
+    return flushed;
+  }
+
   Channel channel_;
   EventLog events_;
   CompletionRing ring_{kEntries};
@@ -72,7 +83,7 @@ TEST_F(CompletionQueueTest, PublishesInOrder) {
 TEST_F(CompletionQueueTest, RequestsOneFlush) {
   EXPECT_TRUE(push(1));
   EXPECT_FALSE(push(2));
-  EXPECT_EQ(queue_.flush(), Flushed::kDone);
+  EXPECT_EQ(flush(), Flushed::kDone);
   EXPECT_TRUE(push(3));
 }
 
@@ -116,27 +127,27 @@ TEST_F(CompletionQueueTest, SeesRoomThatTheProgramFrees) {
 TEST_F(CompletionQueueTest, SendsOneEventPerArming) {
   arm(abi::Arm::kNext);
   push(1);
-  EXPECT_EQ(queue_.flush(), Flushed::kDone);
+  EXPECT_EQ(flush(), Flushed::kDone);
   EXPECT_EQ(armed(), abi::Arm::kNone);
   push(2);
-  EXPECT_EQ(queue_.flush(), Flushed::kDone);
+  EXPECT_EQ(flush(), Flushed::kDone);
   EXPECT_EQ(events_in_channel(), 1);
 }
 
 TEST_F(CompletionQueueTest, SendsNoEventUnlessArmed) {
   push(1);
-  EXPECT_EQ(queue_.flush(), Flushed::kDone);
+  EXPECT_EQ(flush(), Flushed::kDone);
   EXPECT_EQ(events_in_channel(), 0);
 }
 
 TEST_F(CompletionQueueTest, ArmedForSolicitedWaitsForASolicitedCompletion) {
   arm(abi::Arm::kSolicited);
   push(1);
-  EXPECT_EQ(queue_.flush(), Flushed::kDone);
+  EXPECT_EQ(flush(), Flushed::kDone);
   EXPECT_EQ(events_in_channel(), 0);
   push(2, true);
   push(3);
-  EXPECT_EQ(queue_.flush(), Flushed::kDone);
+  EXPECT_EQ(flush(), Flushed::kDone);
   EXPECT_EQ(events_in_channel(), 1);
 }
 
@@ -150,7 +161,7 @@ TEST_F(CompletionQueueTest, KeepsAnEventThatFindsTheChannelFull) {
   EXPECT_FALSE(push(2)) << "its flush is pending already";
   while (read(channel_.ends->read_end.get(), filler.data(), filler.size()) > 0) {
   }
-  EXPECT_EQ(queue_.flush(), Flushed::kDone);
+  EXPECT_EQ(flush(), Flushed::kDone);
   EXPECT_EQ(events_in_channel(), 1);
 }
 
@@ -166,7 +177,7 @@ TEST_F(CompletionQueueTest, NeverClearsAnArmThatCameAfterTheEvent) {
   arm(abi::Arm::kNext);
   while (read(channel_.ends->read_end.get(), filler.data(), filler.size()) > 0) {
   }
-  EXPECT_EQ(queue_.flush(), Flushed::kDone);
+  EXPECT_EQ(flush(), Flushed::kDone);
   EXPECT_EQ(armed(), abi::Arm::kNext);
 }
 
@@ -199,7 +210,7 @@ TEST_F(CompletionQueueTest, ModeratedEventsWaitForTheCount) {
   EXPECT_EQ(queue_.flush(kPeriod - 1), Flushed::kWaits);
   EXPECT_EQ(events_in_channel(), 0);
   push(3);
-  EXPECT_EQ(queue_.flush(kPeriod - 1), Flushed::kDone);
+  EXPECT_EQ(flush(kPeriod - 1), Flushed::kDone);
   EXPECT_EQ(events_in_channel(), 1);
 }
 
@@ -208,14 +219,14 @@ TEST_F(CompletionQueueTest, ModeratedEventsWaitNoLongerThanThePeriod) {
   arm(abi::Arm::kNext);
   push(1);
   EXPECT_EQ(queue_.flush(kPeriod - 1), Flushed::kWaits);
-  EXPECT_EQ(queue_.flush(kPeriod), Flushed::kDone);
+  EXPECT_EQ(flush(kPeriod), Flushed::kDone);
   EXPECT_EQ(events_in_channel(), 1);
 }
 
 TEST_F(CompletionQueueTest, ModerationNeedsNoTimerUnlessArmed) {
   queue_.moderate(3, kPeriod);
   push(1);
-  EXPECT_EQ(queue_.flush(1), Flushed::kDone);
+  EXPECT_EQ(flush(1), Flushed::kDone);
 }
 
 TEST_F(CompletionQueueTest, MovesUnpolledEntriesIntoALargerRing) {
