@@ -43,9 +43,8 @@ class Parser {
     app_.name("uroced");
     app_.footer(
         "--ip, --route, --mtu, --interface and --faults apply to the --port before them. Devices "
-        "are "
-        "named uroce0, uroce1 ... in the order of ports.\nArguments after -- are passed to DPDK's "
-        "EAL.\n\nExample:\n"
+        "are named uroce0, uroce1 ... in the order of ports.\n"
+        "Arguments after -- are passed to DPDK's EAL.\n\nExample:\n"
         "  uroced --port loopback --ip 10.0.0.1/24");
     add_port_flags();
     add_daemon_flags();
@@ -129,8 +128,7 @@ void Parser::add_daemon_flags() {
       [this](const std::string& text) { return value::set_recovery(text, &options_); });
   add("--direct", "on|off",
       "on (default): copy messages between queue pairs of one worker without frames; off: send "
-      "them "
-      "as frames",
+      "them as frames",
       [this](const std::string& text) { return value::set_direct(text, &options_); });
   add("--latency", "on|off",
       "on (default): each queue pair measures the latency of one message at a time; off: none",
