@@ -88,8 +88,6 @@ bool SendQueue::refresh() {
   if (control_ == nullptr) {
     return true;
   }
-  // Most likely there is an entry, which arrives while the index does.
-  prefetch_line(ring_entries_ + std::size_t{head_ & mask_} * ring_stride_);
   // Pairs with the program's release store after it has written the entries.
   const std::uint32_t posted = control_->producer.value.load(std::memory_order_acquire);
   if (posted - tail_ > mask_ + 1) {

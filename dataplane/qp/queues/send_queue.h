@@ -140,6 +140,11 @@ class SendQueue {
     return tails_.get() + std::size_t{index & mask_} * tail_stride_;
   }
 
+  // Brings the next posted entry towards the processor while refresh() reads the index. Only if the
+  // program has rung: otherwise it is about to write there.
+  void prefetch_next() const {
+    prefetch_line(ring_entries_ + std::size_t{head_ & mask_} * ring_stride_);
+  }
   // Brings the entry of this index towards the processor, or the place where pull() will put it,
   // and what pull() copies next.
   void prefetch(std::uint32_t index) const {

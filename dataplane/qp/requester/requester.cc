@@ -114,6 +114,7 @@ void Requester::forget_outstanding() {
 }
 
 void Requester::on_doorbell(Turn& turn) {
+  queue_.prefetch_next();
   if (sending() && !look_at_ring(turn)) {
     report_ring(turn);
     qp_.fail(turn, AsyncEvent::kQpFatal);
