@@ -137,8 +137,8 @@ void FaultThread::on_share(Mirror* mirror) {
       return;
     }
     ShareChannel::Answer answer;
-    const ShareChannel::AnswerStatus heard = at->second.receive(*helpers_, *inbox_, &answer);
-    if (!on_heard(at->second, heard, answer)) {
+    const ShareChannel::AnswerStatus status = at->second.receive(*helpers_, *inbox_, &answer);
+    if (!on_received(at->second, status, answer)) {
       return;
     }
   }
@@ -155,20 +155,20 @@ void FaultThread::on_helpers() {
       continue;  // closed meanwhile
     }
     ShareChannel::Answer answer;
-    const bool heard_on = poll_.add(at->second.descriptor(), at->first);
-    const ShareChannel::AnswerStatus heard =
-        heard_on ? at->second.hear(arrival.receipt, std::move(*arrival.record),
-                                   std::move(arrival.opened), &answer)
-                 : ShareChannel::AnswerStatus::kBroken;
-    (void)on_heard(at->second, heard, answer);
+    const bool watched = poll_.add(at->second.descriptor(), at->first);
+    const ShareChannel::AnswerStatus status =
+        watched ? at->second.handle_record(arrival.receipt, std::move(*arrival.record),
+                                           std::move(arrival.opened), &answer)
+                : ShareChannel::AnswerStatus::kBroken;
+    (void)on_received(at->second, status, answer);
   }
 }
 
 // False if there is nothing more to receive now.
-bool FaultThread::on_heard(ShareChannel& channel, ShareChannel::AnswerStatus heard,
-                           const ShareChannel::Answer& answer) {
+bool FaultThread::on_received(ShareChannel& channel, ShareChannel::AnswerStatus status,
+                              const ShareChannel::Answer& answer) {
   const std::shared_ptr<Mirror> mirror = channel.mirror();
-  switch (heard) {
+  switch (status) {
     case ShareChannel::AnswerStatus::kNothing:
       return false;
     case ShareChannel::AnswerStatus::kArena:

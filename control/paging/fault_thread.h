@@ -53,8 +53,8 @@ class FaultThread final : public FaultWaiters, private PagingPeer {
   void take_answers(int timeout);
   void on_share(Mirror* mirror);
   void on_helpers();
-  bool on_heard(ShareChannel& channel, ShareChannel::AnswerStatus heard,
-                const ShareChannel::Answer& answer);
+  bool on_received(ShareChannel& channel, ShareChannel::AnswerStatus status,
+                   const ShareChannel::Answer& answer);
   ShareChannel* channel_of(Mirror* mirror);
   void drop(Mirror* mirror);
   void keep_limits();

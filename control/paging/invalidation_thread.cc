@@ -130,7 +130,7 @@ void InvalidationThread::take_turn(Mirror* mirror) {
   }
   Channel& channel = at->second;
   channel.queued = false;
-  if (!channel.under_way && !hear(channel)) {
+  if (!channel.under_way && !receive_announcement(channel)) {
     close_memory(channel);
   }
   if (!channel.under_way) {
@@ -149,7 +149,7 @@ void InvalidationThread::take_turn(Mirror* mirror) {
 }
 
 // One record. False: the program can't announce invalidations any more.
-bool InvalidationThread::hear(Channel& channel) {
+bool InvalidationThread::receive_announcement(Channel& channel) {
   Record record;
   const ReceiveStatus receipt = receive_plain_record(channel.socket->get(), &record);
   return receipt == ReceiveStatus::kNothing ||

@@ -67,7 +67,7 @@ class InvalidationThread final : public PageRemover {
   void serve();
   void wait_for_turn(Channel& channel);
   void take_turn(Mirror* mirror);
-  bool hear(Channel& channel);
+  bool receive_announcement(Channel& channel);
   bool finish(Channel& channel);
   static void begin(Channel& channel, std::uint32_t block, std::uint64_t first, std::uint64_t end,
                     bool forget);

@@ -103,11 +103,12 @@ ShareChannel::AnswerStatus ShareChannel::receive(HelperPool& helpers, Inbox& inb
                ? AnswerStatus::kFetched
                : AnswerStatus::kBroken;
   }
-  return hear(receipt, std::move(record), {}, answer);
+  return handle_record(receipt, std::move(record), {}, answer);
 }
 
-ShareChannel::AnswerStatus ShareChannel::hear(ReceiveStatus receipt, Record record,
-                                              std::vector<UniqueFd> opened, Answer* answer) {
+ShareChannel::AnswerStatus ShareChannel::handle_record(ReceiveStatus receipt, Record record,
+                                                       std::vector<UniqueFd> opened,
+                                                       Answer* answer) {
   if (receipt == ReceiveStatus::kNothing) {
     return AnswerStatus::kNothing;
   }

@@ -54,14 +54,14 @@ class ShareChannel {
     kNothing,  // nothing to read now
     kAnswer,
     kArena,    // the arena was registered
-    kFetched,  // a helper receives the record: pass it to hear() when it arrives, and no other
-               // before
-    kBroken,   // the program disconnected or sent an invalid record
+    kFetched,  // a helper receives the record: pass it to handle_record() when it arrives, and no
+               // other before
+    kBroken,  // the program disconnected or sent an invalid record
   };
   AnswerStatus receive(HelperPool& helpers, Inbox& inbox, Answer* answer);
   // `opened`: files behind the program's mappings that the record names.
-  AnswerStatus hear(ReceiveStatus receipt, Record record, std::vector<UniqueFd> opened,
-                    Answer* answer);
+  AnswerStatus handle_record(ReceiveStatus receipt, Record record, std::vector<UniqueFd> opened,
+                             Answer* answer);
 
   // Logs once that no more of the program's memory is accessible on demand, if the mirror is full
   // and a line is due.

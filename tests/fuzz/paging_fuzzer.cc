@@ -68,7 +68,7 @@ class Daemon final : public PagingPeer {
   void in_background(bool /*begins*/) override {}
 
  private:
-  void hear(ByteSource& input, Record record);
+  void handle_record(ByteSource& input, Record record);
   void check(const ShareChannel::Answer& answer) const;
   void announced(const Record& record);
   void take_away(std::uint32_t block, std::uint64_t first, std::uint64_t end, bool forget);
@@ -224,13 +224,13 @@ void Daemon::step(ByteSource& input) {
       record = record_of(arena, abi::PagingKind::kArena, sequence);
       spoil(input, &record);
       add_descriptors(input, &record);
-      return hear(input, std::move(record));
+      return handle_record(input, std::move(record));
     }
     case 1:
       record = choose_answer(input, sequence);
       spoil(input, &record);
       add_descriptors(input, &record);
-      return hear(input, std::move(record));
+      return handle_record(input, std::move(record));
     case 2:
       record = choose_announcement(input);
       spoil(input, &record);
@@ -242,7 +242,7 @@ void Daemon::step(ByteSource& input) {
   }
 }
 
-void Daemon::hear(ByteSource& input, Record record) {
+void Daemon::handle_record(ByteSource& input, Record record) {
   if (!channel_) {
     return;
   }
@@ -251,7 +251,8 @@ void Daemon::hear(ByteSource& input, Record record) {
     opened.push_back(input.flag() ? choose_descriptor(input) : UniqueFd());
   }
   ShareChannel::Answer answer;
-  switch (channel_->hear(ReceiveStatus::kRecord, std::move(record), std::move(opened), &answer)) {
+  switch (channel_->handle_record(ReceiveStatus::kRecord, std::move(record), std::move(opened),
+                                  &answer)) {
     case ShareChannel::AnswerStatus::kAnswer:
       check(answer);
       pager_.answered(mirror_, answer.sequence, answer.end, answer.pieces, now_);
@@ -264,7 +265,7 @@ void Daemon::hear(ByteSource& input, Record record) {
       pager_.changed(mirror_, now_);
       break;
     default:
-      require(false, "a record that is there wasn't heard");
+      require(false, "a record that is there wasn't handled");
   }
   serve();
 }

@@ -45,11 +45,11 @@ TEST(ShareChannel, AnArenaBeyondItsUsersLimitEndsIt) {
     ShareChannel channel(mirror, nullptr, {::getpid(), ::getuid(), 0}, 1, lines);
     ShareChannel::Answer answer;
     for (int arena = 0; arena < 2; ++arena) {
-      EXPECT_EQ(channel.hear(ReceiveStatus::kRecord, arena_record(), {}, &answer),
+      EXPECT_EQ(channel.handle_record(ReceiveStatus::kRecord, arena_record(), {}, &answer),
                 ShareChannel::AnswerStatus::kArena);
     }
     EXPECT_EQ(account->used(Limit::kDescriptors), 2U);
-    EXPECT_EQ(channel.hear(ReceiveStatus::kRecord, arena_record(), {}, &answer),
+    EXPECT_EQ(channel.handle_record(ReceiveStatus::kRecord, arena_record(), {}, &answer),
               ShareChannel::AnswerStatus::kBroken);
   }
   EXPECT_EQ(account->used(Limit::kDescriptors), 0U);
@@ -67,7 +67,7 @@ TEST(ShareChannel, ALineAboutMemoryThatCantBeReachedIsntRepeatedAtOnce) {
   for (int opened = 0; opened < 3; ++opened) {
     ShareChannel channel(mirror, nullptr, {::getpid(), ::getuid(), 0}, 1, lines);
     ShareChannel::Answer answer;
-    EXPECT_EQ(channel.hear(ReceiveStatus::kRecord, arena_record(), {}, &answer),
+    EXPECT_EQ(channel.handle_record(ReceiveStatus::kRecord, arena_record(), {}, &answer),
               ShareChannel::AnswerStatus::kBroken);
   }
   spdlog::default_logger()->flush();
