@@ -82,7 +82,7 @@ bool Device::follow_mac() {
 void Device::ask_again(Time now) {
   announce();
   neighbours_.forget_answers(now);
-  for (const auto& [address, mac] : moves_.given()) {
+  for (const auto& [address, mac] : moves_.used()) {
     EtherAddress ignored;
     if (neighbours_.resolve(address, now, &ignored) == Neighbours::Answer::kFull) {
       return;
@@ -165,7 +165,7 @@ Result<Device::Resolution> Device::resolve(const LinkAddress& address, Time now,
   }
   switch (neighbours_.resolve(*hop, now, mac, asker)) {
     case Neighbours::Answer::kKnown:
-      moves_.gave(*hop, *mac);
+      moves_.path_made(*hop, *mac);
       return Resolution::kDone;
     case Neighbours::Answer::kPending:
       return Resolution::kPending;
@@ -221,7 +221,7 @@ std::optional<PathError> Device::path_error(std::span<const std::byte> bytes) co
 bool Device::on_arp(const EthernetFrame& frame, const Arp& arp, Time now) {
   const std::uint16_t vlan = frame.vlan_id();
   const bool for_us = gids_.owns({arp.target, vlan});
-  const bool settled = hear({arp.sender, vlan}, arp.sender_mac, for_us, now);
+  const bool settled = learn_neighbour({arp.sender, vlan}, arp.sender_mac, for_us, now);
   if (arp.request && for_us) {
     send_(build_arp_reply(frame, arp, mac_));
   }
@@ -232,24 +232,27 @@ bool Device::on_neighbour_message(const EthernetFrame& frame, const NeighbourMes
                                   Time now) {
   const std::uint16_t vlan = frame.vlan_id();
   if (!message.solicitation) {
-    return hear({message.target, vlan}, message.link_address.value_or(frame.source), false, now);
+    return learn_neighbour({message.target, vlan}, message.link_address.value_or(frame.source),
+                           false, now);
   }
   if (!gids_.owns({message.target, vlan})) {
     return false;
   }
   send_(build_advertisement(frame, message, mac_));
-  return message.link_address && hear({message.source, vlan}, *message.link_address, true, now);
+  return message.link_address &&
+         learn_neighbour({message.source, vlan}, *message.link_address, true, now);
 }
 
 // Learns that `address` is at `mac`. True: this was requested.
-bool Device::hear(const LinkAddress& address, const EtherAddress& mac, bool for_us, Time now) {
+bool Device::learn_neighbour(const LinkAddress& address, const EtherAddress& mac, bool for_us,
+                             Time now) {
   const Gid& gid = address.gid;
   const Gid unspecified_ipv4{{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xFF, 0xFF, 0, 0, 0, 0}};
   if (gid.is_zero() || gid == unspecified_ipv4 || is_multicast(gid) || gids_.owns(gid) ||
       !gids_.on_link(address)) {
     return false;
   }
-  moves_.heard(address, mac);
+  moves_.announced(address, mac);
   return neighbours_.learn(address, mac, now, for_us);
 }
 

@@ -4,20 +4,20 @@
 
 namespace uroce::control {
 
-void NeighbourMoves::gave(const LinkAddress& address, const EtherAddress& mac) {
+void NeighbourMoves::path_made(const LinkAddress& address, const EtherAddress& mac) {
   const auto waits = waiting_.find(address);
   if (waits != waiting_.end() && waits->second == mac) {
     return;  // older paths still have to be updated
   }
-  if (given_.size() < kGivenMax || given_.contains(address)) {
-    given_[address] = mac;
+  if (used_.size() < kUsedMax || used_.contains(address)) {
+    used_[address] = mac;
   }
 }
 
-void NeighbourMoves::heard(const LinkAddress& address, const EtherAddress& mac) {
-  const auto given = given_.find(address);
-  const bool in_use = given != given_.end();
-  if (in_use ? given->second == mac : given_.size() < kGivenMax) {
+void NeighbourMoves::announced(const LinkAddress& address, const EtherAddress& mac) {
+  const auto used = used_.find(address);
+  const bool in_use = used != used_.end();
+  if (in_use ? used->second == mac : used_.size() < kUsedMax) {
     waiting_.erase(address);  // its paths use this address already, or it has none
   } else if (waiting_.size() < kWaitingMax || waiting_.contains(address)) {
     waiting_[address] = mac;
@@ -31,8 +31,8 @@ std::vector<Neighbour> NeighbourMoves::take(Time now) {
   }
   for (const auto& [address, mac] : waiting_) {
     moved.push_back({address, mac});
-    if (const auto given = given_.find(address); given != given_.end()) {
-      given->second = mac;
+    if (const auto used = used_.find(address); used != used_.end()) {
+      used->second = mac;
     }
   }
   waiting_.clear();

@@ -23,18 +23,18 @@ struct Neighbour {
 
 class NeighbourMoves {
  public:
-  static constexpr std::size_t kGivenMax = 65'536;   // beyond it every announcement is followed
+  static constexpr std::size_t kUsedMax = 65'536;    // beyond it every announcement is followed
   static constexpr std::size_t kWaitingMax = 4'096;  // further ones are lost until repeated
   static constexpr Duration kIntervalMin = 100 * kNanosecondsPerMillisecond;
   static constexpr Duration kRestFactor = 9;  // pause after an update, in its durations
 
   // A path to `address` was made with this Ethernet address.
-  void gave(const LinkAddress& address, const EtherAddress& mac);
+  void path_made(const LinkAddress& address, const EtherAddress& mac);
   // `address` announced that it is at `mac`.
-  void heard(const LinkAddress& address, const EtherAddress& mac);
+  void announced(const LinkAddress& address, const EtherAddress& mac);
 
   // The Ethernet addresses that existing paths use.
-  [[nodiscard]] const std::map<LinkAddress, EtherAddress>& given() const { return given_; }
+  [[nodiscard]] const std::map<LinkAddress, EtherAddress>& used() const { return used_; }
 
   // The moves to be followed now: empty before next_deadline().
   std::vector<Neighbour> take(Time now);
@@ -44,7 +44,7 @@ class NeighbourMoves {
   [[nodiscard]] Time next_deadline() const { return waiting_.empty() ? kNever : not_before_; }
 
  private:
-  std::map<LinkAddress, EtherAddress> given_;
+  std::map<LinkAddress, EtherAddress> used_;
   std::map<LinkAddress, EtherAddress> waiting_;
   Time not_before_ = 0;
 };

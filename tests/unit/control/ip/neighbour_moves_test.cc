@@ -12,9 +12,9 @@ const LinkAddress kPeer(kTheirIp);
 
 TEST(NeighbourMoves, TheFirstIsFollowedAtOnce) {
   NeighbourMoves moves;
-  moves.gave(kPeer, mac_of(1));
+  moves.path_made(kPeer, mac_of(1));
   EXPECT_EQ(moves.next_deadline(), kNever);
-  moves.heard(kPeer, mac_of(2));
+  moves.announced(kPeer, mac_of(2));
   EXPECT_LE(moves.next_deadline(), Time{1000});
   const auto moved = moves.take(1000);
   ASSERT_EQ(moved.size(), 1U);
@@ -28,12 +28,12 @@ TEST(NeighbourMoves, AFloodIsFollowedSeldomButToItsLastAddress) {
   constexpr Time kSecond = kNanosecondsPerSecond;
   constexpr Duration kLookAtAllPaths = 30 * kNanosecondsPerMillisecond;
   NeighbourMoves moves;
-  moves.gave(kPeer, mac_of(0));
+  moves.path_made(kPeer, mac_of(0));
   Duration spent = 0;
   EtherAddress last = mac_of(0);
   Time now = 0;
   for (std::uint32_t i = 1; now < 10 * kSecond; ++i, now += kNanosecondsPerMillisecond) {
-    moves.heard(kPeer, mac_of(static_cast<std::uint8_t>(i % 250 + 1)));
+    moves.announced(kPeer, mac_of(static_cast<std::uint8_t>(i % 250 + 1)));
     if (const auto moved = moves.take(now); !moved.empty()) {
       spent += kLookAtAllPaths;
       moves.followed(now, now + kLookAtAllPaths);
@@ -41,7 +41,7 @@ TEST(NeighbourMoves, AFloodIsFollowedSeldomButToItsLastAddress) {
   }
   EXPECT_LE(spent, now / 10 + kLookAtAllPaths);
   EXPECT_GE(spent, now / 20) << "paths are still updated";
-  moves.heard(kPeer, mac_of(251));
+  moves.announced(kPeer, mac_of(251));
   const auto moved = moves.take(moves.next_deadline());
   ASSERT_EQ(moved.size(), 1U);
   last = moved[0].mac;
@@ -50,18 +50,18 @@ TEST(NeighbourMoves, AFloodIsFollowedSeldomButToItsLastAddress) {
 
 TEST(NeighbourMoves, APeerThatMovesBackHasNotMoved) {
   NeighbourMoves moves;
-  moves.gave(kPeer, mac_of(1));
-  moves.heard(kPeer, mac_of(2));
-  moves.heard(kPeer, mac_of(1));
+  moves.path_made(kPeer, mac_of(1));
+  moves.announced(kPeer, mac_of(2));
+  moves.announced(kPeer, mac_of(1));
   EXPECT_EQ(moves.next_deadline(), kNever);
 }
 
 // A path made meanwhile already has the new address; older ones must still be updated.
 TEST(NeighbourMoves, ANewPathDoesNotCancelAPendingMove) {
   NeighbourMoves moves;
-  moves.gave(kPeer, mac_of(1));
-  moves.heard(kPeer, mac_of(2));
-  moves.gave(kPeer, mac_of(2));
+  moves.path_made(kPeer, mac_of(1));
+  moves.announced(kPeer, mac_of(2));
+  moves.path_made(kPeer, mac_of(2));
   EXPECT_EQ(moves.take(1000).size(), 1U);
 }
 
@@ -71,8 +71,8 @@ TEST(NeighbourMoves, AreBounded) {
   for (std::size_t i = 0; i < 2 * NeighbourMoves::kWaitingMax; ++i) {
     stranger.bytes[14] = static_cast<std::uint8_t>(i >> 8U);
     stranger.bytes[15] = static_cast<std::uint8_t>(i);
-    moves.gave(stranger, mac_of(1));
-    moves.heard(stranger, mac_of(2));
+    moves.path_made(stranger, mac_of(1));
+    moves.announced(stranger, mac_of(2));
   }
   EXPECT_EQ(moves.take(1000).size(), NeighbourMoves::kWaitingMax);
 }
