@@ -37,15 +37,15 @@ void EthdevPort::note_interface() {
 // interface don't support enabling it, and the interface's filter may drop groups that nobody has
 // joined (a macvlan's does, a veth's doesn't). So a packet socket joins all groups for them; with
 // protocol 0 it receives nothing itself, and closing it undoes this.
-Status EthdevPort::hear_groups() {
+Status EthdevPort::enable_all_multicast() {
   if (rte_eth_allmulticast_enable(id_) == 0 || interface_.empty()) {
     return ok();
   }
-  hears_groups_ = UniqueFd(::socket(AF_PACKET, SOCK_RAW | SOCK_CLOEXEC, 0));
+  all_multicast_ = UniqueFd(::socket(AF_PACKET, SOCK_RAW | SOCK_CLOEXEC, 0));
   packet_mreq all{};
   all.mr_ifindex = static_cast<int>(interface_index_);
   all.mr_type = PACKET_MR_ALLMULTI;
-  if (::setsockopt(hears_groups_.get(), SOL_PACKET, PACKET_ADD_MEMBERSHIP, &all, sizeof(all)) !=
+  if (::setsockopt(all_multicast_.get(), SOL_PACKET, PACKET_ADD_MEMBERSHIP, &all, sizeof(all)) !=
       0) {
     const int refused = errno;
     return error(refused, "the interface " + interface_ + " doesn't pass multicast frames on");
@@ -117,7 +117,7 @@ void EthdevPort::close_device() {
     started_ = false;
   }
   rte_eth_dev_close(id_);
-  hears_groups_.reset();
+  all_multicast_.reset();
   rte_eal_hotplug_remove("vdev", device_name_.c_str());
   id_ = RTE_MAX_ETHPORTS;
   for (const auto& queue : queues_) {

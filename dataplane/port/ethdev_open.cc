@@ -125,7 +125,7 @@ Status EthdevPort::bring_up(const VdevSpec& vdev) {
   }
   find_wait_descriptors(known);
   note_interface();
-  if (Status done = hear_groups(); !done) {
+  if (Status done = enable_all_multicast(); !done) {
     return done;
   }
   up_.store(true, std::memory_order_release);

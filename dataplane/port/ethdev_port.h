@@ -89,7 +89,7 @@ class EthdevPort final : public Port {
   Status start();
   void close_device();
   void note_interface();
-  Status hear_groups();
+  Status enable_all_multicast();
   [[nodiscard]] std::string trouble(const std::optional<HostInterface>& found) const;
   void find_wait_descriptors(const std::vector<int>& known);
   std::uint32_t receive(Queue& self, std::uint16_t queue, Frame** frames, std::uint32_t max);
@@ -117,7 +117,7 @@ class EthdevPort final : public Port {
   VdevSpec vdev_;
   std::string interface_;              // empty: none
   std::uint32_t interface_index_ = 0;  // of the one that the device is bound to
-  UniqueFd hears_groups_;              // a packet socket, if the driver can't enable multicast
+  UniqueFd all_multicast_;             // a packet socket, if the driver can't enable multicast
   std::string not_attached_;           // the reason for the last failed attempt
   std::uint64_t missed_before_ = 0;    // frames missed by earlier devices
   // Only while waiting for a peer.

@@ -42,7 +42,7 @@ Drop Qp::admit_beside(const Packet& packet) const {
     return drop == Drop::kNone ? Drop::kStaleResponse : drop;
   }
   ++counters_.rp_cnp_handled;
-  requester_.hear(turn);
+  requester_.on_peer_alive(turn);
   if (config_.congestion->mode != CongestionMode::kNone) {
     const bool first = !rate_.limited() && !rate_.measuring(turn.now);
     rate_.on_notification(turn.now, counters_.bytes_sent);

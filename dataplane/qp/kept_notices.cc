@@ -74,7 +74,7 @@ Drop Requester::on_kept_report(std::uint32_t psn, const KeptReport& report, cons
   if (!sending() || rnr_waiting_ || !plausible || !kept_reports_.take(report.serial)) {
     return Drop::kStaleResponse;
   }
-  hear(turn);
+  on_peer_alive(turn);
   ++qp_.counters_.kept_reports_handled;
   peer_keeps_.told(report.psns != 0);
   // For an executed READ or atomic the hole stands for its response, which hasn't arrived.

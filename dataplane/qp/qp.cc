@@ -120,7 +120,7 @@ void Qp::take_attributes(const QpAttributes& from, std::uint32_t mask) {
   if (*drop != Drop::kNone) {
     return Step::kDone;
   }
-  requester_.hear(turn);
+  requester_.on_peer_alive(turn);
   const Step step = info.request ? responder_.receive(frame.packet, turn, drop)
                                  : requester_.receive(frame.packet, turn, drop);
   // Parked packets come again; kept ones were checked when they arrived.
@@ -173,7 +173,7 @@ bool Qp::execute_directly(const Request& request, Turn& turn) {
   if (admit_kind(request.info) != Drop::kNone) {
     return false;
   }
-  requester_.hear(turn);
+  requester_.on_peer_alive(turn);
   return responder_.execute_directly(request, turn);
 }
 

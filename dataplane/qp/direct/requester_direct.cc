@@ -125,7 +125,7 @@ bool Requester::take_directly(const DirectAnswer& answer, Turn& turn) {
     }
     at += run.length;
   }
-  retry_budget_.hear(turn.ran());
+  retry_budget_.on_peer_alive(turn.ran());
   take_answered(answer.packets, answer.length, turn);
   settle_answered(turn);
   return true;

@@ -48,21 +48,21 @@ class RetryBudget {
   void refill() {
     retries_ = 0;
     retries_alive_ = 0;
-    heard_ = false;
+    peer_alive_ = false;
   }
   // An answer is expected from now on, and none was before.
   void ask(Time ran) { quiet_since_ = ran; }
   // Any packet was received from the peer.
-  void hear(Time ran) {
+  void on_peer_alive(Time ran) {
     quiet_since_ = ran;
-    heard_ = true;
+    peer_alive_ = true;
   }
   // Before each retry: whether there may be one more.
   End retry(Time ran) {
-    if (heard_ && ++retries_alive_ > kAliveFactor * retries_max_) {
+    if (peer_alive_ && ++retries_alive_ > kAliveFactor * retries_max_) {
       return End::kInVain;
     }
-    heard_ = false;
+    peer_alive_ = false;
     if (retries_ >= retries_max_ && ran - quiet_since_ >= silence_max_) {
       return End::kSilent;
     }
@@ -74,7 +74,7 @@ class RetryBudget {
   std::uint32_t retries_max_ = 0;
   std::uint32_t retries_ = 0;        // since the last progress
   std::uint32_t retries_alive_ = 0;  // those of them before which the peer was heard
-  bool heard_ = false;               // since the last retry or progress
+  bool peer_alive_ = false;          // since the last retry or progress
   Time quiet_since_ = 0;             // in the worker's running time
   Duration silence_max_ = 0;
 };

@@ -132,7 +132,7 @@ class Requester {
   [[nodiscard]] bool drained() const { return queue_.tail() == begun_index_; }
 
   // Any packet was received from the peer, request or response.
-  void hear(const Turn& turn) { retry_budget_.hear(turn.ran()); }
+  void on_peer_alive(const Turn& turn) { retry_budget_.on_peer_alive(turn.ran()); }
 
   [[nodiscard]] Time deadline() const;
   void on_deadline(Turn& turn);
