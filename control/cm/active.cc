@@ -145,7 +145,7 @@ void Manager::take_rep(Connection& connection, std::uint64_t transaction, Rep re
     end_stale(*stale, now);
     const Rejection rejection{.reason = RejectReason::kStaleConnection};
     send_rej(connection, RejMessage::kRep, rejection);
-    tell(connection, EventKind::kRejected).reason = RejectReason::kStaleConnection;
+    add_event(connection, EventKind::kRejected).reason = RejectReason::kStaleConnection;
     enter_timewait(connection, now);
     return;
   }
@@ -159,13 +159,13 @@ void Manager::take_rep(Connection& connection, std::uint64_t transaction, Rep re
   negotiated.reads_asked_max = std::min(negotiated.reads_asked_max, rep.responder_resources);
   connection.state = State::kRepReceived;
   connections_.set_deadline(connection, kNever);
-  Event& event = tell(connection, EventKind::kReply);
+  Event& event = add_event(connection, EventKind::kReply);
   event.private_data = rep.private_data;
   event.reply = std::move(rep);
 }
 
 Status Manager::ready(ConnectionId id, std::span<const std::byte> private_data, Time /*now*/) {
-  auto found = held(id);
+  auto found = find_held(id);
   if (!found) {
     return found.error();
   }

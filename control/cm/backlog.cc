@@ -55,7 +55,7 @@ void Manager::leave_backlog(Connection& connection) {
 void Manager::expire_request(Connection& connection) {
   ++counters_.expired;
   leave_backlog(connection);
-  tell(connection, EventKind::kExpired);
+  add_event(connection, EventKind::kExpired);
   enter_idle(connection);
 }
 

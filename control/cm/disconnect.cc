@@ -19,7 +19,7 @@ Drep drep_of(const Connection& connection, std::span<const std::byte> private_da
 }  // namespace
 
 Status Manager::disconnect(ConnectionId id, std::span<const std::byte> private_data, Time now) {
-  auto found = held(id);
+  auto found = find_held(id);
   if (!found) {
     return found.error();
   }
@@ -123,7 +123,7 @@ void Manager::end_stale(Connection& connection, Time now) {
     case State::kMraRepSent:
       ++counters_.stale;
       leave_backlog(connection);
-      tell(connection, EventKind::kRejected).reason = RejectReason::kStaleConnection;
+      add_event(connection, EventKind::kRejected).reason = RejectReason::kStaleConnection;
       enter_timewait(connection, now);
       return;
     default:
@@ -155,12 +155,12 @@ void Manager::on_dreq(const Route& route, std::uint64_t transaction, Dreq dreq, 
       connection->transaction = transaction;
       connections_.forget_remote_qp(*connection);
       connections_.set_deadline(*connection, kNever);
-      tell(*connection, EventKind::kDisconnecting).private_data = std::move(dreq.private_data);
+      add_event(*connection, EventKind::kDisconnecting).private_data = std::move(dreq.private_data);
       return;
     case State::kDreqSent:
       // Both sides disconnect at once: each answers the other's.
       send(connection->route, transaction, drep_of(*connection, {}));
-      tell(*connection, EventKind::kDisconnected).private_data = std::move(dreq.private_data);
+      add_event(*connection, EventKind::kDisconnected).private_data = std::move(dreq.private_data);
       enter_timewait(*connection, now);
       return;
     case State::kTimewait:
@@ -185,7 +185,7 @@ void Manager::on_drep(const Route& route, Drep drep, Time now) {
     ++counters_.dropped_state;
     return;
   }
-  tell(*connection, EventKind::kDisconnected).private_data = std::move(drep.private_data);
+  add_event(*connection, EventKind::kDisconnected).private_data = std::move(drep.private_data);
   enter_timewait(*connection, now);
 }
 

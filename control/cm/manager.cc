@@ -74,7 +74,7 @@ std::optional<ConnectionInfo> Manager::connection(ConnectionId id) const {
   return found == nullptr ? std::nullopt : std::optional(info_of(*found));
 }
 
-Result<Connection*> Manager::held(ConnectionId id) {
+Result<Connection*> Manager::find_held(ConnectionId id) {
   Connection* connection = connections_.find(id);
   if (connection == nullptr || !connection->held) {
     return Error{EINVAL, "there is no connection " + std::to_string(id)};
@@ -83,8 +83,8 @@ Result<Connection*> Manager::held(ConnectionId id) {
 }
 
 // Where events for a program are written. Events for connections without an owner are discarded.
-Event& Manager::tell(const Connection& connection, EventKind kind) {
-  Event& event = connection.held ? events_.emplace_back() : (unheard_ = Event{});
+Event& Manager::add_event(const Connection& connection, EventKind kind) {
+  Event& event = connection.held ? events_.emplace_back() : (discarded_ = Event{});
   event.kind = kind;
   event.connection = connection.id;
   event.cookie = connection.cookie;
@@ -142,7 +142,7 @@ void Manager::on_time(Time now) {
 void Manager::on_deadline(Connection& connection, Time now) {
   if (connection.state == State::kTimewait) {
     if (!connection.rejected) {
-      tell(connection, EventKind::kTimewaitExit);
+      add_event(connection, EventKind::kTimewaitExit);
     }
     enter_idle(connection);
     return;
@@ -173,11 +173,11 @@ void Manager::on_deadline(Connection& connection, Time now) {
 void Manager::give_up(Connection& connection, int error, Time now) {
   ++counters_.given_up;
   if (connection.state == State::kDreqSent) {
-    tell(connection, EventKind::kDisconnected).timed_out = true;
+    add_event(connection, EventKind::kDisconnected).timed_out = true;
     enter_timewait(connection, now);
     return;
   }
-  Event& event = tell(connection, EventKind::kUnreachable);
+  Event& event = add_event(connection, EventKind::kUnreachable);
   event.reason = RejectReason::kTimeout;
   event.error = error;
   if (connection.state == State::kSidrReqSent) {

@@ -208,8 +208,8 @@ class Manager {
   void enter_timewait(Connection& connection, Time now);
   void enter_idle(Connection& connection);
   void end_stale(Connection& connection, Time now);
-  Event& tell(const Connection& connection, EventKind kind);
-  Result<Connection*> held(ConnectionId id);
+  Event& add_event(const Connection& connection, EventKind kind);
+  Result<Connection*> find_held(ConnectionId id);
 
   std::mt19937_64 random_;
   std::uint32_t instance_;  // upper half of our transaction ids
@@ -219,7 +219,7 @@ class Manager {
   Counters counters_;
   std::deque<Outgoing> sends_;
   std::deque<Event> events_;
-  Event unheard_;  // tell() writes events here for connections that no program holds
+  Event discarded_;  // add_event() writes events here for connections that no program holds
 };
 
 }  // namespace uroce::control::cm

@@ -125,7 +125,7 @@ void Manager::add_request(const Route& route, std::uint64_t transaction, Req req
   connections_.index_peer(connection);
   connections_.index_remote_qp(connection);
   const std::uint32_t ahead = enter_backlog(connection, listener, now);
-  Event& event = tell(connection, EventKind::kRequest);
+  Event& event = add_event(connection, EventKind::kRequest);
   event.ahead_of_it = ahead;
   event.listener = listener.id;
   event.private_data = req.private_data;
@@ -167,7 +167,7 @@ void Manager::on_repeated_req(Connection& connection, const Req& req, std::uint6
 }
 
 Status Manager::accept(ConnectionId id, const AcceptParameters& given, Time now) {
-  auto found = held(id);
+  auto found = find_held(id);
   if (!found) {
     return found.error();
   }
@@ -227,7 +227,7 @@ void Manager::on_rtu(const Route& route, Rtu rtu, Time /*now*/) {
 }
 
 Status Manager::established(ConnectionId id, Time /*now*/) {
-  auto found = held(id);
+  auto found = find_held(id);
   if (!found) {
     return found.error();
   }
@@ -246,7 +246,7 @@ void Manager::make_established(Connection& connection, PrivateData private_data)
   ++counters_.connected;
   connection.state = State::kEstablished;
   connections_.set_deadline(connection, kNever);
-  tell(connection, EventKind::kEstablished).private_data = std::move(private_data);
+  add_event(connection, EventKind::kEstablished).private_data = std::move(private_data);
 }
 
 }  // namespace uroce::control::cm

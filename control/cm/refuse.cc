@@ -51,7 +51,7 @@ void Manager::answer_rej(const Route& route, std::uint64_t transaction, std::uin
 }
 
 Status Manager::reject(ConnectionId id, const Rejection& rejection, Time now) {
-  auto found = held(id);
+  auto found = find_held(id);
   if (!found) {
     return found.error();
   }
@@ -122,7 +122,7 @@ void Manager::on_rej(const Route& route, Rej rej, Time now) {
       return;
   }
   leave_backlog(*connection);
-  Event& event = tell(*connection, kind);
+  Event& event = add_event(*connection, kind);
   event.reason = rej.reason;
   event.info = std::move(rej.info);
   event.private_data = std::move(rej.private_data);
@@ -135,7 +135,7 @@ void Manager::on_rej(const Route& route, Rej rej, Time now) {
 }
 
 Status Manager::wait_longer(ConnectionId id, std::uint8_t service_timeout, Time now) {
-  auto found = held(id);
+  auto found = find_held(id);
   if (!found) {
     return found.error();
   }

@@ -82,7 +82,7 @@ void Manager::on_sidr_req(const Route& route, std::uint64_t transaction, SidrReq
       answer_time(kResponseTimeoutDefault, kPacketLifetimeDefault);  // a SIDR_REQ doesn't say
   connections_.index_peer(exchange);
   const std::uint32_t ahead = enter_backlog(exchange, *listener, now);
-  Event& event = tell(exchange, EventKind::kServiceRequest);
+  Event& event = add_event(exchange, EventKind::kServiceRequest);
   event.ahead_of_it = ahead;
   event.listener = listener->id;
   event.private_data = std::move(request.private_data);
@@ -99,7 +99,7 @@ void Manager::on_repeated_sidr_req(Connection& exchange, Time now) {
 }
 
 Status Manager::answer_service(ConnectionId id, const ServiceAnswer& answer, Time now) {
-  auto found = held(id);
+  auto found = find_held(id);
   if (!found) {
     return found.error();
   }
@@ -137,7 +137,7 @@ void Manager::on_sidr_rep(const Route& route, SidrRep reply, Time /*now*/) {
     ++counters_.dropped_state;
     return;
   }
-  Event& event = tell(*exchange, EventKind::kServiceReply);
+  Event& event = add_event(*exchange, EventKind::kServiceReply);
   event.private_data = std::move(reply.private_data);
   event.service = ServiceInfo{.service_id = reply.service_id,
                               .pkey = exchange->negotiated.pkey,

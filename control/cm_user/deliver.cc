@@ -94,7 +94,7 @@ void deliver_request(Service& service, Id& listening, const cm::Event& event) {
     copy_private(data, &record.param.ud);
   }
   ++listening.requests_waiting;
-  fresh->unheard_of = true;
+  fresh->unfetched = true;
   listening.channel->push({.id = &listening,
                            .membership = nullptr,
                            .fresh = fresh,
@@ -142,7 +142,7 @@ void end(Id& id, EventNumber event, int status, std::span<const std::byte> data)
 // Others are removed, except one that is a channel's last event: the channel is readable, so there
 // must be something to fetch.
 void expire(Id& id) {
-  if (id.unheard_of && !id.channel->holds_one()) {
+  if (id.unfetched && !id.channel->holds_one()) {
     id.user->destroy(id);
   } else {
     id.state = IdState::kEnded;

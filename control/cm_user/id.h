@@ -56,7 +56,7 @@ struct Id {
   IdState state = IdState::kIdle;
   std::uint32_t events_reported = 0;
   std::uint32_t written_events = 0;  // events in the channel that the program wrote itself
-  bool unheard_of = false;           // its request isn't fetched yet: no handle
+  bool unfetched = false;            // its request isn't fetched yet: no handle
   bool address_error_waits = false;  // an address error is in the channel
 
   // Addresses. `device` is set once a specific address is known.

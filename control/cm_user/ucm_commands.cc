@@ -82,7 +82,7 @@ Status run_command(User& user, std::uint32_t number, Call& call) {
 
 Result<Id*> find_id(const User& user, const EventChannel& channel, std::uint32_t handle) {
   Id* id = user.id(handle);
-  if (id == nullptr || id->unheard_of) {
+  if (id == nullptr || id->unfetched) {
     return Error{ENOENT, "there is no id " + std::to_string(handle)};
   }
   if (id->channel != &channel) {

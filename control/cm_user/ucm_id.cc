@@ -163,7 +163,7 @@ Status get_event(User& user, Call& call) {
   }
   if (event.fresh != nullptr) {
     --event.id->requests_waiting;
-    event.fresh->unheard_of = false;
+    event.fresh->unfetched = false;
   }
   if (is_written(event.record.event)) {
     user.remove_written(*event.id);

@@ -60,7 +60,7 @@ class CmReplay : public ::testing::TestWithParam<const char*> {
     MadFault fault{};
     return parse_mad(mad, &fault).value_or(Envelope{});
   }
-  static Event heard(Manager& manager, EventKind kind) {
+  static Event take_event(Manager& manager, EventKind kind) {
     auto event = manager.next_event();
     EXPECT_TRUE(event.has_value() && event->kind == kind) << "event " << static_cast<int>(kind);
     return event ? std::move(*event) : Event{};
@@ -98,7 +98,7 @@ TEST_P(CmReplay, ThePassiveSideSaysWhatTheRecordedOneSaid) {
     }
     ASSERT_TRUE(manager.listen({.service_id = asked.service_id}, 0, 1));
     manager.on_mad(reverse(req), req.bytes, kNow);
-    const Event request = heard(manager, EventKind::kRequest);
+    const Event request = take_event(manager, EventKind::kRequest);
     const auto header = parse_ip_header(request.private_data);
     ASSERT_TRUE(header);
     EXPECT_EQ(header->source, req.source);
@@ -129,7 +129,7 @@ TEST_P(CmReplay, ThePassiveSideSaysWhatTheRecordedOneSaid) {
                                 .remote_id = request.connection,
                                 .starting_psn = {}};
     manager.on_mad(reverse(rtu), with(rtu.envelope, from_peer), kNow);
-    heard(manager, EventKind::kEstablished);
+    take_event(manager, EventKind::kEstablished);
     const auto attributes = *manager.qp_attributes(request.connection, QpState::kRts);
     EXPECT_EQ(attributes.destination_qpn, asked.qpn);
     EXPECT_EQ(attributes.send_psn, asked.starting_psn);
@@ -138,7 +138,7 @@ TEST_P(CmReplay, ThePassiveSideSaysWhatTheRecordedOneSaid) {
     const Recorded& drep = *recording.find<Drep>();
     if (dreq.source == req.source) {
       manager.on_mad(reverse(dreq), with(dreq.envelope, from_peer), kNow);
-      heard(manager, EventKind::kDisconnecting);
+      take_event(manager, EventKind::kDisconnecting);
       ASSERT_TRUE(manager.disconnect(request.connection, {}, kNow));
       EXPECT_EQ(said(manager).mad, with(drep.envelope, {.transaction = from_peer.transaction,
                                                         .local_id = request.connection,
@@ -152,7 +152,7 @@ TEST_P(CmReplay, ThePassiveSideSaysWhatTheRecordedOneSaid) {
                                               .remote_id = asked.local_id,
                                               .starting_psn = {}}));
       manager.on_mad(reverse(drep), with(drep.envelope, from_peer), kNow);
-      heard(manager, EventKind::kDisconnected);
+      take_event(manager, EventKind::kDisconnected);
     }
   }
 }
@@ -196,7 +196,7 @@ TEST_P(CmReplay, TheActiveSideSaysWhatTheRecordedOneSaid) {
           with(rej->envelope,
                {.transaction = transaction, .local_id = 0, .remote_id = id, .starting_psn = {}}),
           kNow);
-      EXPECT_EQ(heard(manager, EventKind::kRejected).reason, RejectReason::kInvalidServiceId);
+      EXPECT_EQ(take_event(manager, EventKind::kRejected).reason, RejectReason::kInvalidServiceId);
       continue;
     }
     const Recorded& rep = *recording.find<Rep>();
@@ -210,7 +210,7 @@ TEST_P(CmReplay, TheActiveSideSaysWhatTheRecordedOneSaid) {
                               .remote_id = answered.local_id,
                               .starting_psn = {}};
     manager.on_mad(reverse(rep), with(rep.envelope, from_peer), kNow);
-    heard(manager, EventKind::kReply);
+    take_event(manager, EventKind::kReply);
     ASSERT_TRUE(manager.ready(id, {}, kNow));
     EXPECT_EQ(said(manager).mad, with(recording.find<Rtu>()->envelope, from_us));
 
@@ -221,12 +221,12 @@ TEST_P(CmReplay, TheActiveSideSaysWhatTheRecordedOneSaid) {
       ASSERT_TRUE(manager.disconnect(id, {}, kNow));
       EXPECT_EQ(said(manager).mad, with(dreq.envelope, from_us));
       manager.on_mad(reverse(drep), with(drep.envelope, from_peer), kNow);
-      heard(manager, EventKind::kDisconnected);
+      take_event(manager, EventKind::kDisconnected);
     } else {
       Differences of_dreq = from_peer;
       of_dreq.transaction = dreq.envelope.transaction;
       manager.on_mad(reverse(dreq), with(dreq.envelope, of_dreq), kNow);
-      heard(manager, EventKind::kDisconnecting);
+      take_event(manager, EventKind::kDisconnecting);
       ASSERT_TRUE(manager.disconnect(id, {}, kNow));
       Differences of_drep = from_us;
       of_drep.transaction = dreq.envelope.transaction;

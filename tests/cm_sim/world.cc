@@ -206,8 +206,8 @@ CmOutcome CmWorld::run() {
     outcome.repeated += host.manager().counters().repeated;
     outcome.stale += host.manager().counters().stale;
   }
-  const std::uint64_t unheard = outcome.hosts.unreachable + outcome.hosts.timed_out;
-  if (outcome.wrong.empty() && link_.good() && unheard != 0) {
+  const std::uint64_t no_answer = outcome.hosts.unreachable + outcome.hosts.timed_out;
+  if (outcome.wrong.empty() && link_.good() && no_answer != 0) {
     outcome.wrong = "a peer was taken for dead";
   }
   return outcome;
