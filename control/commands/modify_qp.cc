@@ -227,7 +227,7 @@ Result<Outcome> modify_qp(Session& session, Request& request, Reply* /*reply*/) 
     }
   };
   if (object.target) {
-    for_each_holder(object, know);
+    for_each_handle(object, know);
   } else {
     know(session, object);
   }

@@ -123,7 +123,7 @@ Result<Outcome> create_xrc_target(Session& session, const abi::CreateQpRequest& 
   target->domain->targets[answer.qpn] = target.get();
   auto object = make_handle(session, target, **xrcd, body.cookie, std::move(*charge));
   card.engine().call(answer.worker, [&](Worker& worker) { worker.add_qp(*target->qp); });
-  answer.handle = hold(session, std::move(object));
+  answer.handle = add_handle(session, std::move(object));
   card.qpns().set_owner(answer.qpn, {&session, answer.handle});
   reply->set(answer);
   return Outcome::kReply;
@@ -152,8 +152,9 @@ Result<Outcome> open_qp(Session& session, Request& request, Reply* reply) {
   abi::CreateQpReply answer{};
   answer.qpn = body.qpn;
   answer.worker = found->second->qp->config().worker;
-  answer.handle = hold(session, make_handle(session, first.session->qps.find(first.handle)->target,
-                                            **xrcd, body.cookie, std::move(*charge)));
+  answer.handle =
+      add_handle(session, make_handle(session, first.session->qps.find(first.handle)->target,
+                                      **xrcd, body.cookie, std::move(*charge)));
   reply->set(answer);
   return Outcome::kReply;
 }

@@ -11,15 +11,15 @@ void KernelAddresses::set_interface(std::uint32_t device,
   interfaces_[device] = std::move(interface);
 }
 
-Status KernelAddresses::hold(const Device& device, const Gid& address) {
+Status KernelAddresses::bind_roce_port(const Device& device, const Gid& address) {
   if (device.loops_back() || device.resolves_itself()) {
     return ok();
   }
-  auto held = hold_roce_port(address);
-  if (!held) {
-    return device.port().info().on_interface ? Status(held.error()) : ok();
+  auto socket = bind_roce_socket(address);
+  if (!socket) {
+    return device.port().info().on_interface ? Status(socket.error()) : ok();
   }
-  held_[address] = std::move(*held);
+  sockets_[address] = std::move(*socket);
   return ok();
 }
 
@@ -29,7 +29,7 @@ Status KernelAddresses::add(const Device& device, const Gid& address) {
       return status;
     }
   }
-  Status status = hold(device, address);
+  Status status = bind_roce_port(device, address);
   if (!status) {
     remove(device, address);
   }
@@ -37,7 +37,7 @@ Status KernelAddresses::add(const Device& device, const Gid& address) {
 }
 
 void KernelAddresses::remove(const Device& device, const Gid& address) {
-  held_.erase(address);
+  sockets_.erase(address);
   if (const auto carrier = interfaces_.find(device.index()); carrier != interfaces_.end()) {
     // Fails if it was removed by others already; the card has dropped it in either case.
     [[maybe_unused]] const Status status = carrier->second->remove(address);

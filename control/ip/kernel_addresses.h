@@ -21,7 +21,7 @@ class KernelAddresses {
   void set_interface(std::uint32_t device, std::unique_ptr<KernelInterface> interface);
   // Keeps the kernel from answering for an address, where it sees the same frames as the device. An
   // error if another process has bound the RoCE port of that address on a shared interface.
-  Status hold(const Device& device, const Gid& address);
+  Status bind_roce_port(const Device& device, const Gid& address);
 
   // Adds an address at run time. On an error of the interface nothing has changed.
   Status add(const Device& device, const Gid& address);
@@ -29,7 +29,7 @@ class KernelAddresses {
 
  private:
   std::map<std::uint32_t, std::unique_ptr<KernelInterface>> interfaces_;  // by device index
-  std::map<Gid, UniqueFd> held_;
+  std::map<Gid, UniqueFd> sockets_;
 };
 
 }  // namespace uroce::control

@@ -15,7 +15,7 @@ std::uint32_t interface_with(const Gid& address) {
   return interface ? interface->index : 0;
 }
 
-Result<UniqueFd> hold_roce_port(const Gid& address) {
+Result<UniqueFd> bind_roce_socket(const Gid& address) {
   const int family = address.is_ipv4() ? AF_INET : AF_INET6;
   UniqueFd socket(::socket(family, SOCK_DGRAM | SOCK_CLOEXEC, 0));
   const int bytes = 1;  // the kernel raises it to its minimum

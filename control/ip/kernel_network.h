@@ -19,6 +19,6 @@ std::uint32_t interface_with(const Gid& address);
 // up. A bound socket that is never read prevents that. An invalid descriptor if the kernel doesn't
 // own the address (nothing to do); an error if another process has bound the port, since it would
 // get this address's packets.
-Result<UniqueFd> hold_roce_port(const Gid& address);
+Result<UniqueFd> bind_roce_socket(const Gid& address);
 
 }  // namespace uroce::control

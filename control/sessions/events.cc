@@ -27,7 +27,7 @@ void announce_of_qp(const Owner& owner, std::uint32_t event) {
     owner.session->announce(event, owner.handle, qp.cookie);
     return;
   }
-  for_each_holder(qp, [event](Session& session, const QpObject& held) {
+  for_each_handle(qp, [event](Session& session, const QpObject& held) {
     session.announce(event, 0, held.cookie);
   });
 }

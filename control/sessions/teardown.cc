@@ -47,7 +47,7 @@ void remove_own_qp(Session& session, QpObject& object) {
 void remove_qp(Session& session, std::uint32_t handle) {
   QpObject& object = *session.qps.find(handle);
   if (object.target) {
-    let_go(session, handle, object);
+    release_handle(session, handle, object);
   } else {
     remove_own_qp(session, object);
   }

@@ -66,7 +66,7 @@ std::unique_ptr<QpObject> make_handle(Session& session, const std::shared_ptr<Xr
   return object;
 }
 
-std::uint32_t hold(Session& session, std::unique_ptr<QpObject> object) {
+std::uint32_t add_handle(Session& session, std::unique_ptr<QpObject> object) {
   XrcTarget& target = *object->target;
   ++object->xrcd->users;
   const std::uint32_t handle = session.qps.add(std::move(object));
@@ -74,7 +74,7 @@ std::uint32_t hold(Session& session, std::unique_ptr<QpObject> object) {
   return handle;
 }
 
-void let_go(Session& session, std::uint32_t handle, QpObject& object) {
+void release_handle(Session& session, std::uint32_t handle, QpObject& object) {
   XrcTarget& target = *object.target;
   Card& card = session.card();
   if (target.handles.size() == 1) {
@@ -95,7 +95,7 @@ void let_go(Session& session, std::uint32_t handle, QpObject& object) {
   }
 }
 
-void for_each_holder(const QpObject& object,
+void for_each_handle(const QpObject& object,
                      const std::function<void(Session&, QpObject&)>& visit) {
   for (const XrcTarget::Handle& held : object.target->handles) {
     visit(*held.session, *held.session->qps.find(held.handle));

@@ -87,12 +87,12 @@ std::unique_ptr<QpObject> make_handle(Session& session, const std::shared_ptr<Xr
                                       Xrcd& xrcd, std::uint64_t cookie, Charge charge);
 // Adds the handle to the session. REQUIRES: neither has changed since make_handle(); then this
 // allocates nothing.
-std::uint32_t hold(Session& session, std::unique_ptr<QpObject> object);
+std::uint32_t add_handle(Session& session, std::unique_ptr<QpObject> object);
 // The queue pair is destroyed with its last handle.
-void let_go(Session& session, std::uint32_t handle, QpObject& object);
+void release_handle(Session& session, std::uint32_t handle, QpObject& object);
 // Calls visit(session, object) for each handle of an XRC receive queue pair. REQUIRES:
 // object.target
-void for_each_holder(const QpObject& object, const std::function<void(Session&, QpObject&)>& visit);
+void for_each_handle(const QpObject& object, const std::function<void(Session&, QpObject&)>& visit);
 
 // Moves a queue pair to the error state; false if it is in it already or in RESET. Called in a task
 // of its worker.

@@ -273,7 +273,7 @@ Status Daemon::add_devices() {
     card_->add_device(static_cast<std::uint16_t>(i), *ports_[i], wanted.addresses,
                       options_.identity);
     for (const IpPrefix& entry : wanted.addresses) {
-      if (Status status = kernel_.hold(card_->devices().back(), entry.address); !status) {
+      if (Status status = kernel_.bind_roce_port(card_->devices().back(), entry.address); !status) {
         return Error{status.error().code, "port " + wanted.spec + ": " + status.error().message};
       }
     }

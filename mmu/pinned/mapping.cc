@@ -52,7 +52,7 @@ Result<std::shared_ptr<const Mapping>> Mapping::make(const Wanted& wanted, Accou
                            (code == EFAULT ? "its file isn't open for writing"
                                            : std::generic_category().message(code))};
   }
-  std::shared_ptr<Mapping> mapping(new Mapping, let_go);
+  std::shared_ptr<Mapping> mapping(new Mapping, release);
   mapping->host_ = static_cast<std::byte*>(host);
   mapping->offset_ = first;
   mapping->length_ = bytes;
@@ -76,7 +76,7 @@ void Mapping::populate(bool writable, MappingBudget* work) const {
   }
 }
 
-void Mapping::let_go(Mapping* mapping) {
+void Mapping::release(Mapping* mapping) {
   if (mapping->length_ <= kSmall) {
     delete mapping;
   } else {

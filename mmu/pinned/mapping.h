@@ -55,7 +55,7 @@ class Mapping {
   friend class Unmapper;
 
   Mapping() = default;
-  static void let_go(Mapping* mapping);
+  static void release(Mapping* mapping);
   void populate(bool writable, MappingBudget* work) const;
 
   std::byte* host_ = nullptr;

@@ -181,7 +181,7 @@ struct Qp {
   std::byte newer[kQpExBytesMax - sizeof(ibv_qp_ex)];
   WorkRing send;
   WorkRing recv;
-  RingMemories::Hold memory;  // contains both rings
+  RingMemories::Reference memory;  // contains both rings
   std::uint64_t cookie;
   std::uint32_t worker;
   std::uint32_t doorbell_slot;

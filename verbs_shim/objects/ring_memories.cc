@@ -10,9 +10,9 @@ namespace uroce::shim {
 
 // Calls the daemon without the lock, since fork() takes it: two threads that need the same memory
 // may both map it, and one of the mappings is dropped.
-int RingMemories::hold(Client& client, std::uint32_t number, Hold* hold) {
+int RingMemories::acquire(Client& client, std::uint32_t number, Reference* reference) {
   lock();
-  const bool mapped = hold_mapped(number, hold);
+  const bool mapped = acquire_mapped(number, reference);
   unlock();
   if (mapped) {
     return 0;
@@ -37,13 +37,13 @@ int RingMemories::hold(Client& client, std::uint32_t number, Hold* hold) {
   }
   std::unique_ptr<Memory> unused;  // unmapped without the lock
   lock();
-  if (!hold_mapped(number, hold)) {
+  if (!acquire_mapped(number, reference)) {
     if (newest_ != nullptr && newest_->users == 0) {
       unused = take(*newest_);
     }
     memory->next = std::move(newest_);
     newest_ = std::move(memory);
-    hold_mapped(number, hold);
+    acquire_mapped(number, reference);
   }
   unlock();
   return 0;
@@ -51,12 +51,12 @@ int RingMemories::hold(Client& client, std::uint32_t number, Hold* hold) {
 
 // Whether it is mapped already. REQUIRES: the lock. New queue pairs are usually in the newest
 // memory.
-bool RingMemories::hold_mapped(std::uint32_t number, Hold* hold) {
+bool RingMemories::acquire_mapped(std::uint32_t number, Reference* reference) {
   for (Memory* memory = newest_.get(); memory != nullptr; memory = memory->next.get()) {
     if (memory->number == number) {
       ++memory->users;
-      hold->owner_ = this;
-      hold->memory_ = memory;
+      reference->owner_ = this;
+      reference->memory_ = memory;
       return true;
     }
   }

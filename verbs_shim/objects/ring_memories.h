@@ -27,16 +27,16 @@ class RingMemories {
 
  public:
   // A queue pair's reference to one of them.
-  class Hold {
+  class Reference {
    public:
-    Hold() = default;
-    ~Hold() {
+    Reference() = default;
+    ~Reference() {
       if (owner_ != nullptr) {
         owner_->release(*memory_);
       }
     }
-    Hold(const Hold&) = delete;
-    Hold& operator=(const Hold&) = delete;
+    Reference(const Reference&) = delete;
+    Reference& operator=(const Reference&) = delete;
     [[nodiscard]] const Mapping& mapping() const { return memory_->mapping; }
 
    private:
@@ -49,15 +49,15 @@ class RingMemories {
   RingMemories(const RingMemories&) = delete;
   RingMemories& operator=(const RingMemories&) = delete;
 
-  // 0 or an errno value. REQUIRES: `hold` is empty, and is destroyed before this.
-  int hold(Client& client, std::uint32_t number, Hold* hold);
+  // 0 or an errno value. REQUIRES: `reference` is empty, and is destroyed before this.
+  int acquire(Client& client, std::uint32_t number, Reference* reference);
 
   // Held around a fork, so that the child finds the data consistent.
   void lock() { pthread_mutex_lock(&mutex_); }
   void unlock() { pthread_mutex_unlock(&mutex_); }
 
  private:
-  bool hold_mapped(std::uint32_t number, Hold* hold);
+  bool acquire_mapped(std::uint32_t number, Reference* reference);
   std::unique_ptr<Memory> take(const Memory& memory);
   void release(Memory& memory);
 

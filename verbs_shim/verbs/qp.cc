@@ -36,7 +36,7 @@ void take_over(Qp& qp, const abi::CreateQpReply& reply) {
 
 int map_rings(Qp& qp, const abi::CreateQpReply& reply) {
   Context& context = *of(plain(qp).context);
-  int error = context.ring_memories.hold(context.client, reply.memory, &qp.memory);
+  int error = context.ring_memories.acquire(context.client, reply.memory, &qp.memory);
   if (error == 0) {
     error = qp.send.place(qp.memory.mapping(), reply.send);
   }
