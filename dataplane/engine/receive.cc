@@ -192,7 +192,7 @@ void Worker::State::look_ahead(std::span<Frame* const> frames) const {
 
 bool Worker::State::drain_frames(Role role) {
   if (kept_total >= kKeptTotalMax) [[unlikely]] {
-    let_go_idle();
+    drop_idle_kept();
   }
   Ring<Frame>& ring = *rings[static_cast<std::size_t>(role)];
   std::array<Frame*, kBurstMax> burst;
@@ -270,7 +270,7 @@ bool Worker::State::deliver(QpEntry& entry, Role role, Frame* frame, Turn& lent)
     release(frame);
   }
   if (entry.keeps(role)) [[unlikely]] {
-    give_kept(entry, role);
+    deliver_kept(entry, role);
   }
   return true;
 }

@@ -222,7 +222,7 @@ void Worker::State::flush_queues() {
 void Worker::State::update(QpEntry& entry) {
   for (const Role role : {Role::kCompleter, Role::kResponder}) {
     if (entry.keeps(role) && entry.qp->kept(role == Role::kResponder) == 0) [[unlikely]] {
-      let_go(entry, role);
+      drop_kept(entry, role);
     }
   }
   count_reads(entry);

@@ -167,7 +167,7 @@ struct Worker::State final : FaultSink {
   Naps naps;
   std::uint32_t parked = 0;      // frames, of all queue pairs
   std::uint32_t kept_total = 0;  // frames that wait for an earlier one, of all queue pairs
-  Time next_let_go = 0;
+  Time next_kept_drop = 0;
   std::vector<std::unique_ptr<ProcMemCopy>> copies;  // outstanding, oldest first
   RunningTime copies_time;
   std::shared_ptr<CopyNotifier> copy_notifier;
@@ -249,9 +249,9 @@ struct Worker::State final : FaultSink {
 
   // waiting/keeping.cc
   void keep(QpEntry& entry, Role role, Frame* frame);
-  void give_kept(QpEntry& entry, Role role);
-  void let_go(QpEntry& entry, Role role);
-  void let_go_idle();
+  void deliver_kept(QpEntry& entry, Role role);
+  void drop_kept(QpEntry& entry, Role role);
+  void drop_idle_kept();
   void release_waiting(QpEntry& entry);
 
   // waiting/reads.cc

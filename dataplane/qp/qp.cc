@@ -294,9 +294,9 @@ void Qp::finish_sqe(Turn& turn) {
   }
 }
 
-void Qp::let_go() {
-  responder_.let_go();
-  requester_.let_go();
+void Qp::on_kept_dropped() {
+  responder_.on_kept_dropped();
+  requester_.on_kept_dropped();
 }
 
 void Qp::forget_srq(std::uint32_t number) { responder_.forget_srq(number); }

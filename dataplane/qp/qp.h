@@ -193,12 +193,12 @@ class Qp {
   // A request that was parked, and partly executed, was dropped.
   void lose_parked(Turn& turn) { responder_.lose_parked(turn); }
 
-  // Out-of-order frames that are kept for the role that takes requests, or responses; let_go():
-  // they were all released.
+  // Out-of-order frames that are kept for the role that takes requests, or responses;
+  // on_kept_dropped(): they were all released.
   [[nodiscard]] std::uint32_t kept(bool requests) const {
     return requests ? responder_.kept() : requester_.kept();
   }
-  void let_go();
+  void on_kept_dropped();
 
   // For the roles.
 

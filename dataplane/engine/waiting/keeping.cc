@@ -23,7 +23,7 @@ void Worker::State::keep(QpEntry& entry, Role role, Frame* frame) {
 
 // After a frame that the queue pair has finished: passes those that are next now. REQUIRES: some
 // are kept.
-void Worker::State::give_kept(QpEntry& entry, Role role) {
+void Worker::State::deliver_kept(QpEntry& entry, Role role) {
   auto& frames = entry.waiting->kept[static_cast<std::size_t>(role)];
   std::vector<Frame*>::difference_type given = 0;
   Frame* parks = nullptr;
@@ -54,7 +54,7 @@ void Worker::State::give_kept(QpEntry& entry, Role role) {
 }
 
 // The queue pair doesn't need them any more.
-void Worker::State::let_go(QpEntry& entry, Role role) {
+void Worker::State::drop_kept(QpEntry& entry, Role role) {
   if (!entry.keeps(role)) {
     return;
   }
@@ -67,16 +67,16 @@ void Worker::State::let_go(QpEntry& entry, Role role) {
 }
 
 // The worker's limit is used up. Queue pairs that keep frames for a silent peer give them up.
-void Worker::State::let_go_idle() {
-  if (now < next_let_go) {
+void Worker::State::drop_idle_kept() {
+  if (now < next_kept_drop) {
     return;
   }
-  next_let_go = now + kKeptIdleMax;
+  next_kept_drop = now + kKeptIdleMax;
   table.for_each([this](QpEntry& entry) {
     if (entry.waiting != nullptr && now - entry.waiting->kept_at >= kKeptIdleMax) {
-      entry.qp->let_go();
-      let_go(entry, Role::kCompleter);
-      let_go(entry, Role::kResponder);
+      entry.qp->on_kept_dropped();
+      drop_kept(entry, Role::kCompleter);
+      drop_kept(entry, Role::kResponder);
     }
   });
 }

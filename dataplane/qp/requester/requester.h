@@ -137,10 +137,10 @@ class Requester {
   [[nodiscard]] Time deadline() const;
   void on_deadline(Turn& turn);
 
-  // Out-of-order responses that the caller keeps for this requester; let_go(): it has released
-  // them.
+  // Out-of-order responses that the caller keeps for this requester; on_kept_dropped(): it has
+  // dropped them.
   [[nodiscard]] std::uint32_t kept() const { return kept_.count(); }
-  void let_go() { kept_.clear(); }
+  void on_kept_dropped() { kept_.clear(); }
 
   // A page fault that parked sending or receiving is resolved.
   void resume(Turn& turn);

@@ -91,9 +91,10 @@ class Responder {
   // For Qp::last_srq.
   [[nodiscard]] std::uint32_t last_srq() const { return xrc_srq_.number; }
 
-  // Out-of-order requests that the caller keeps for this responder; let_go(): it has released them.
+  // Out-of-order requests that the caller keeps for this responder; on_kept_dropped(): it has
+  // dropped them.
   [[nodiscard]] std::uint32_t kept() const { return kept_.count(); }
-  void let_go();
+  void on_kept_dropped();
 
   // Prefetches what has_work() reads, or what receiving a request accesses.
   void prefetch_owed() const { prefetch_line(kept_.line()); }

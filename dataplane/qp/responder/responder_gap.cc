@@ -58,6 +58,6 @@ void Responder::close_gap() {
   gap_announced_ = false;
 }
 
-void Responder::let_go() { kept_.clear(); }
+void Responder::on_kept_dropped() { kept_.clear(); }
 
 }  // namespace uroce

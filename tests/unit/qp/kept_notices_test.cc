@@ -340,7 +340,7 @@ TEST_F(KeptNotices, PacketsThatThePeerHadToDiscardAreSentAgain) {
   write(20);
   (void)to_b({105});
   (void)to_a();
-  pair_.let_go(pair_.b);
+  pair_.drop_kept(pair_.b);
   pair_.run();
   EXPECT_TRUE(pair_.a.poll_send().has_value());
 }

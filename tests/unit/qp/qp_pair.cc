@@ -194,8 +194,8 @@ void QpPair::exchange(const Filter& lost) {
 }
 
 // What the engine does (keeping.cc).
-void QpPair::let_go(Endpoint& end) {
-  end.qp().let_go();
+void QpPair::drop_kept(Endpoint& end) {
+  end.qp().on_kept_dropped();
   kept_.erase({&end, false});
   kept_.erase({&end, true});
 }

@@ -150,7 +150,7 @@ class QpPair {
   // Delivers a frame as deliver() does, and keeps it if the queue pair asks for that.
   void give(Endpoint& to, std::unique_ptr<HeapFrame> frame);
   // Discards the frames kept for `end`, as if there were no room for them any more.
-  void let_go(Endpoint& end);
+  void drop_kept(Endpoint& end);
   // As exchange(), and time advances from deadline to deadline while there are any, at most
   // `rounds` times.
   void run(const Filter& lost = {}, int rounds = 64);
