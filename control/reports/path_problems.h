@@ -21,32 +21,33 @@ class PathProblems {
  public:
   static constexpr std::size_t kPeersMax = 1'024;  // further ones are neither kept nor logged
   // Minimum interval between two log lines about the same kind of problem with a peer.
-  static constexpr Duration kSilence = 60 * kNanosecondsPerSecond;
-  static constexpr std::uint32_t kTellingsMax = 100;  // log lines for all peers, within kSilence
+  static constexpr Duration kLineIntervalMin = 60 * kNanosecondsPerSecond;
+  static constexpr std::uint32_t kLinesMax =
+      100;  // log lines for all peers, within kLineIntervalMin
   // Longer than a queue pair retries. Routers report a path MTU once in minutes, and the kernel
   // remembers it for as long.
-  static constexpr Duration kMemory = 600 * kNanosecondsPerSecond;
+  static constexpr Duration kRetention = 600 * kNanosecondsPerSecond;
 
   // Records the error. True if it is to be logged: none of its kind about this peer, whatever its
-  // text, and fewer than kTellingsMax about all peers were logged within kSilence.
-  bool note(const PathError& error, Time now);
+  // text, and fewer than kLinesMax about all peers were logged within kLineIntervalMin.
+  bool record(const PathError& error, Time now);
 
-  // The last error about the peer as a sentence; empty if none within kMemory.
+  // The last error about the peer as a sentence; empty if none within kRetention.
   [[nodiscard]] std::string last(const Gid& peer, Time now) const;
 
  private:
   static constexpr auto kKinds = static_cast<std::size_t>(PathError::Kind::kTooBig) + 1;
   struct Problem {
-    Time heard = 0;
+    Time last_seen = 0;
     std::array<Time, kKinds> silent_until{};
     std::string text;
   };
   void forget_old(Time now);
-  bool may_tell(Time now);
+  bool may_log(Time now);
 
   std::map<Gid, Problem> by_peer_;
-  Time counted_until_ = 0;  // end of the interval that tellings_ counts
-  std::uint32_t tellings_ = 0;
+  Time counted_until_ = 0;  // end of the interval that lines_logged_ counts
+  std::uint32_t lines_logged_ = 0;
 };
 
 }  // namespace uroce::control

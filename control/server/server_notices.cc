@@ -69,7 +69,7 @@ void Server::on_frame(const Notice& notice) {
 }
 
 void Server::on_path_error(const Device& device, const PathError& error) {
-  if (path_problems_.note(error, card_.now())) {
+  if (path_problems_.record(error, card_.now())) {
     spdlog::warn("{}: {}", device.name(), to_string(error));
   }
   services_.connections.on_path_error(device, error);

@@ -114,12 +114,12 @@ TEST(PathProblems, AreReportedOnceAMinuteAndWhenTheyChange) {
   PathProblems problems;
   const PathError refused = *IcmpMessage(ipv4_error(3, 3)).parsed();
   const PathError too_big = *IcmpMessage(ipv4_error(3, 4)).parsed();
-  EXPECT_TRUE(problems.note(refused, 0));
-  EXPECT_FALSE(problems.note(refused, PathProblems::kSilence - 1));
-  EXPECT_TRUE(problems.note(refused, PathProblems::kSilence));
-  EXPECT_TRUE(problems.note(too_big, PathProblems::kSilence + 1));
-  EXPECT_EQ(problems.last(kTo, PathProblems::kMemory), to_string(too_big));
-  EXPECT_EQ(problems.last(kTo, PathProblems::kMemory + PathProblems::kSilence + 1), "");
+  EXPECT_TRUE(problems.record(refused, 0));
+  EXPECT_FALSE(problems.record(refused, PathProblems::kLineIntervalMin - 1));
+  EXPECT_TRUE(problems.record(refused, PathProblems::kLineIntervalMin));
+  EXPECT_TRUE(problems.record(too_big, PathProblems::kLineIntervalMin + 1));
+  EXPECT_EQ(problems.last(kTo, PathProblems::kRetention), to_string(too_big));
+  EXPECT_EQ(problems.last(kTo, PathProblems::kRetention + PathProblems::kLineIntervalMin + 1), "");
   EXPECT_EQ(problems.last(kVia, 0), "");
 }
 
@@ -131,11 +131,11 @@ TEST(PathProblems, ForgedChangesMakeOneLinePerKind) {
   for (std::uint32_t i = 0; i < 1'000; ++i) {
     error.kind = i % 2 == 0 ? Kind::kTooBig : Kind::kNoHost;
     error.mtu = 1'000 + i;
-    told += problems.note(error, i) ? 1 : 0;
+    told += problems.record(error, i) ? 1 : 0;
   }
   EXPECT_EQ(told, 2);
   EXPECT_EQ(problems.last(kTo, 1'000), to_string(error)) << "the newest is kept";
-  EXPECT_TRUE(problems.note(error, PathProblems::kSilence + 1));
+  EXPECT_TRUE(problems.record(error, PathProblems::kLineIntervalMin + 1));
 }
 
 TEST(PathProblems, AreKeptForABoundedNumberOfPeers) {
@@ -144,13 +144,14 @@ TEST(PathProblems, AreKeptForABoundedNumberOfPeers) {
   for (std::size_t i = 0; i < PathProblems::kPeersMax; ++i) {
     error.destination.bytes[14] = static_cast<std::uint8_t>(i >> 8U);
     error.destination.bytes[15] = static_cast<std::uint8_t>(i);
-    EXPECT_EQ(problems.note(error, 0), i < PathProblems::kTellingsMax);
+    EXPECT_EQ(problems.record(error, 0), i < PathProblems::kLinesMax);
     EXPECT_EQ(problems.last(error.destination, 0), to_string(error));
   }
-  EXPECT_TRUE(problems.note(error, PathProblems::kSilence)) << "it hasn't been reported before";
+  EXPECT_TRUE(problems.record(error, PathProblems::kLineIntervalMin))
+      << "it hasn't been reported before";
   error.destination.bytes[13] = 1;
-  EXPECT_FALSE(problems.note(error, PathProblems::kSilence));
-  EXPECT_TRUE(problems.note(error, PathProblems::kMemory));
+  EXPECT_FALSE(problems.record(error, PathProblems::kLineIntervalMin));
+  EXPECT_TRUE(problems.record(error, PathProblems::kRetention));
 }
 
 }  // namespace
