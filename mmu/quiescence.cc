@@ -40,9 +40,9 @@ bool Quiescence::wait() {
   }
   const std::uint64_t token = begin();
   RunningTime time;
-  const Duration end = time.look(monotonic_now()) + timeout_;
+  const Duration end = time.update(monotonic_now()) + timeout_;
   while (!over(token)) {
-    if (time.look(monotonic_now()) > end) {
+    if (time.update(monotonic_now()) > end) {
       late_.store(token, std::memory_order_relaxed);
       if (tell_) {
         tell_();

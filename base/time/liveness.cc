@@ -83,18 +83,18 @@ std::string what_it_does(pid_t thread) {
   return text + (state->state == 'D' ? " (state D)" : "");
 }
 
-Duration Liveness::look(Time now) {
+Duration Liveness::check(Time now) {
   const std::uint64_t beats = heartbeat_->beats();
   if (beats != beats_ || heartbeat_->resting()) {
-    return look(now, std::nullopt);  // it lives: the kernel needn't be asked
+    return check(now, std::nullopt);  // it lives: the kernel needn't be asked
   }
-  return look(now, thread_state(heartbeat_->thread()));
+  return check(now, thread_state(heartbeat_->thread()));
 }
 
-Duration Liveness::look(Time now, const std::optional<ThreadState>& state) {
+Duration Liveness::check(Time now, const std::optional<ThreadState>& state) {
   const std::uint64_t beats = heartbeat_->beats();
-  const Duration since = std::min(now - looked_, kLookMax);
-  looked_ = now;
+  const Duration since = std::min(now - checked_, kIntervalMax);
+  checked_ = now;
   if (beats != beats_ || heartbeat_->resting() || !state) {
     beats_ = beats;
     processor_time_.reset();

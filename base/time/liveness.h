@@ -26,24 +26,24 @@ struct ThreadState {
 // One object per observed thread; belongs to the observer.
 class Liveness {
  public:
-  // Looks that are further apart count as one of this length.
-  static constexpr Duration kLookMax = 500 * kNanosecondsPerMillisecond;
+  // Checks that are further apart count as one of this length.
+  static constexpr Duration kIntervalMax = 500 * kNanosecondsPerMillisecond;
 
   explicit Liveness(const Heartbeat& heartbeat) : heartbeat_(&heartbeat) {}
 
-  // For how long it has been stuck; 0: it lives, or waits for work. To be called every kLookMax or
-  // more often.
-  Duration look(Time now);
+  // For how long it has been stuck; 0: it lives, or waits for work. To be called every kIntervalMax
+  // or more often.
+  Duration check(Time now);
   // The same with what the kernel says given.
-  Duration look(Time now, const std::optional<ThreadState>& state);
+  Duration check(Time now, const std::optional<ThreadState>& state);
 
   [[nodiscard]] const Heartbeat& heartbeat() const { return *heartbeat_; }
 
  private:
   const Heartbeat* heartbeat_;
   std::uint64_t beats_ = 1;
-  Time looked_ = 0;
-  std::optional<Duration> processor_time_;  // at the last look; none: it has lived since
+  Time checked_ = 0;
+  std::optional<Duration> processor_time_;  // at the last check; none: it has lived since
   Duration stuck_ = 0;
 };
 

@@ -1,8 +1,8 @@
 #pragma once
 
-// A clock that advances only while its user runs: of a longer time between two calls of look() only
-// kLookMax counts. So a process that is stopped, or gets no processor for long, uses up little of a
-// timeout that it grants to others.
+// A clock that advances only while its user runs: of a longer time between two calls of update()
+// only kStepMax counts. So a process that is stopped, or gets no processor for long, uses up little
+// of a timeout that it grants to others.
 
 #include <algorithm>
 
@@ -12,21 +12,21 @@ namespace uroce {
 
 class RunningTime {
  public:
-  static constexpr Duration kLookMax = 100 * kNanosecondsPerMillisecond;
+  static constexpr Duration kStepMax = 100 * kNanosecondsPerMillisecond;
 
   // What has passed. `now` is any clock that doesn't go back.
-  Duration look(Time now) {
-    passed_ += std::min(now - looked_, kLookMax);
-    looked_ = now;
+  Duration update(Time now) {
+    passed_ += std::min(now - updated_, kStepMax);
+    updated_ = now;
     return passed_;
   }
-  // When, by the clock of look(), whoever waits for `end` has to look next.
-  [[nodiscard]] Time next_look(Duration end) const {
-    return looked_ + std::min(std::max(end, passed_) - passed_, kLookMax);
+  // When, by the clock of update(), whoever waits for `end` has to call it next.
+  [[nodiscard]] Time next_update(Duration end) const {
+    return updated_ + std::min(std::max(end, passed_) - passed_, kStepMax);
   }
 
  private:
-  Time looked_ = 0;
+  Time updated_ = 0;
   Duration passed_ = 0;
 };
 

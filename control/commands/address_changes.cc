@@ -5,12 +5,12 @@ namespace {
 
 void close_address(Card& card, Device& device, const Gid& address) {
   device.port().close_address(address);
-  let_workers_take_over(card, device);
+  take_over_on_workers(card, device);
 }
 
 }  // namespace
 
-void let_workers_take_over(Card& card, Device& device) {
+void take_over_on_workers(Card& card, Device& device) {
   Port& port = device.port();
   for (std::uint16_t queue = 0; queue < port.info().queues; ++queue) {
     card.engine().call(queue, [&port, queue](Worker& /*worker*/) { port.take_over(queue); });
@@ -31,7 +31,7 @@ Status add_address(Card& card, KernelAddresses& kernel, Device& device, const Ip
     device.port().close_address(prefix.address);
     return index.error();
   }
-  let_workers_take_over(card, device);
+  take_over_on_workers(card, device);
   if (Status status = kernel.add(device, prefix.address); !status) {
     static_cast<void>(device.remove_address(prefix.address));
     close_address(card, device, prefix.address);

@@ -20,6 +20,6 @@ Status add_address(Card& card, KernelAddresses& kernel, Device& device, const Ip
 Status remove_address(Card& card, KernelAddresses& kernel, Device& device, const Gid& address);
 
 // Lets each worker apply the changes to its queue of the port, and waits for them.
-void let_workers_take_over(Card& card, Device& device);
+void take_over_on_workers(Card& card, Device& device);
 
 }  // namespace uroce::control

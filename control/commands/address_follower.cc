@@ -35,12 +35,12 @@ void AddressFollower::follow(std::uint32_t device, std::string interface) {
 void AddressFollower::on_change() {
   watch_.drain();
   for (Followed& followed : followed_) {
-    look(followed);
+    check(followed);
   }
 }
 
 // A link-local address is bound to its interface, which may have been recreated.
-void AddressFollower::look(Followed& followed) {
+void AddressFollower::check(Followed& followed) {
   Device& device = card_.devices()[followed.device];
   const std::string& interface = followed.interface;
   const auto found = host_interface(interface);

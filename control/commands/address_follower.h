@@ -34,7 +34,7 @@ class AddressFollower {
   };
   AddressFollower(Card& card, KernelAddresses& kernel, KernelWatch watch)
       : card_(card), kernel_(kernel), watch_(std::move(watch)) {}
-  void look(Followed& followed);
+  void check(Followed& followed);
 
   Card& card_;
   KernelAddresses& kernel_;

@@ -12,7 +12,7 @@ namespace uroce::control {
 namespace {
 
 // No driver needs faster polling, and an idle daemon shouldn't wake up often.
-constexpr Duration kLinkLookInterval = 100 * kNanosecondsPerMillisecond;
+constexpr Duration kLinkCheckInterval = 100 * kNanosecondsPerMillisecond;
 // If opening an existing interface fails, it is retried at growing intervals, since drivers print a
 // line or two each time, and whenever the kernel reports a change.
 constexpr Duration kAttachIntervalMin = kNanosecondsPerSecond;
@@ -20,7 +20,7 @@ constexpr Duration kAttachIntervalMax = 64 * kNanosecondsPerSecond;
 
 }  // namespace
 
-LinkFollower::LinkFollower(Card& card) : card_(card), patience_(kAttachIntervalMin) {
+LinkFollower::LinkFollower(Card& card) : card_(card), attach_interval_(kAttachIntervalMin) {
   const auto& devices = card.devices();
   if (std::any_of(devices.begin(), devices.end(),
                   [](const Device& device) { return device.port().info().on_interface; })) {
@@ -30,34 +30,34 @@ LinkFollower::LinkFollower(Card& card) : card_(card), patience_(kAttachIntervalM
       spdlog::warn("{}: links are looked at from time to time instead", watch.error().message);
     }
   }
-  look();
+  check();
 }
 
 void LinkFollower::on_change() {
   watch_->drain();
-  look_at_all(true);
+  check_all(true);
 }
 
-void LinkFollower::look() {
+void LinkFollower::check() {
   const bool due = card_.now() >= next_attach_;
   if (due) {
-    next_attach_ = card_.now() + patience_;
-    patience_ = std::min(2 * patience_, kAttachIntervalMax);
+    next_attach_ = card_.now() + attach_interval_;
+    attach_interval_ = std::min(2 * attach_interval_, kAttachIntervalMax);
   }
-  look_at_all(due || !watch_);
+  check_all(due || !watch_);
 }
 
-void LinkFollower::look_at_all(bool attaches) {
-  next_look_ = kNever;
+void LinkFollower::check_all(bool attaches) {
+  next_check_ = kNever;
   for (Device& device : card_.devices()) {
     if (!device.loops_back()) {
-      look(device, attaches);
+      check(device, attaches);
     }
   }
 }
 
 // `attaches`: tries to reopen interfaces that are down.
-void LinkFollower::look(Device& device, bool attaches) {
+void LinkFollower::check(Device& device, bool attaches) {
   const bool on_interface = device.port().info().on_interface;
   if (on_interface && !device.link_up() && attaches) {
     attach(device);
@@ -75,9 +75,9 @@ void LinkFollower::look(Device& device, bool attaches) {
     }
   }
   if (!watch_ || !on_interface) {
-    next_look_ = std::min(next_look_, card_.now() + kLinkLookInterval);
+    next_check_ = std::min(next_check_, card_.now() + kLinkCheckInterval);
   } else if (!device.link_up()) {
-    next_look_ = std::min(next_look_, next_attach_);
+    next_check_ = std::min(next_check_, next_attach_);
   }
 }
 
@@ -89,10 +89,10 @@ void LinkFollower::follow(Device& device, bool up) {
   } else {
     const std::string trouble = device.port().info().trouble;
     spdlog::warn("{}: the link is down{}{}", device.name(), trouble.empty() ? "" : ": ", trouble);
-    patience_ = kAttachIntervalMin;
-    next_attach_ = card_.now() + patience_;
+    attach_interval_ = kAttachIntervalMin;
+    next_attach_ = card_.now() + attach_interval_;
     device.port().detach();
-    let_workers_look(device);
+    update_workers(device);
   }
   card_.announce(device,
                  static_cast<std::uint32_t>(up ? AsyncEvent::kPortActive : AsyncEvent::kPortErr));
@@ -102,7 +102,7 @@ void LinkFollower::attach(Device& device) {
   if (!device.port().attach()) {
     return;  // the reason is in PortInfo::trouble
   }
-  let_workers_look(device);
+  update_workers(device);
   if (device.follow_mac()) {
     spdlog::info("{}: the Ethernet address is {} now", device.name(), to_string(device.mac()));
     follow_own_mac(card_, device);
@@ -111,11 +111,11 @@ void LinkFollower::attach(Device& device) {
   }
 }
 
-void LinkFollower::let_workers_look(const Device& device) {
+void LinkFollower::update_workers(const Device& device) {
   const auto port = static_cast<std::uint16_t>(device.index());
   const PortInfo info = device.port().info();  // makes system calls, which workers don't
   for (std::uint32_t worker = 0; worker < card_.engine().workers(); ++worker) {
-    card_.engine().call(worker, [port, &info](Worker& w) { w.look_at_port(port, info); });
+    card_.engine().call(worker, [port, &info](Worker& w) { w.update_port(port, info); });
   }
 }
 

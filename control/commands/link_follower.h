@@ -21,21 +21,21 @@ class LinkFollower {
   [[nodiscard]] int descriptor() const { return watch_ ? watch_->descriptor() : -1; }
   void on_change();
   // kNever: no link needs polling.
-  [[nodiscard]] Time next_look() const { return next_look_; }
-  void look();
+  [[nodiscard]] Time next_check() const { return next_check_; }
+  void check();
 
  private:
-  void look_at_all(bool attaches);
-  void look(Device& device, bool attaches);
+  void check_all(bool attaches);
+  void check(Device& device, bool attaches);
   void follow(Device& device, bool up);
   void attach(Device& device);
-  void let_workers_look(const Device& device);
+  void update_workers(const Device& device);
 
   Card& card_;
   std::optional<KernelWatch> watch_;
-  Time next_look_ = kNever;
-  Time next_attach_ = 0;  // when interfaces that are down are retried without a kernel event
-  Duration patience_;     // the interval until the next retry after that
+  Time next_check_ = kNever;
+  Time next_attach_ = 0;      // when interfaces that are down are retried without a kernel event
+  Duration attach_interval_;  // the interval until the next retry after that
 };
 
 }  // namespace uroce::control

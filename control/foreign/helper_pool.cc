@@ -23,7 +23,7 @@
 namespace uroce::control {
 namespace {
 
-constexpr Duration kLookInterval = 100 * kNanosecondsPerMillisecond;
+constexpr Duration kCheckInterval = 100 * kNanosecondsPerMillisecond;
 
 }  // namespace
 
@@ -35,13 +35,13 @@ struct HelperPool::State {
     bool has_helper = false;
     Heartbeat heartbeat;  // the helper's, a beat for each job
     Liveness liveness{heartbeat};
-    Time looked = monotonic_now();
-    Duration held_up = 0;  // up to `looked`: time spent in this job, or waiting for a helper
+    Time checked = monotonic_now();
+    Duration held_up = 0;  // up to `checked`: time spent in this job, or waiting for a helper
   };
 
   explicit State(Duration how_long) : timeout(how_long) {}
 
-  void look(const User& user, Jobs& jobs, Time now);
+  void update_liveness(const User& user, Jobs& jobs, Time now);
   Status check(const User& user);
   void add(const std::shared_ptr<State>& self, const User& user, std::function<void()> job);
   Status start_one(const std::shared_ptr<State>& self);
@@ -57,22 +57,22 @@ struct HelperPool::State {
   std::map<User, Jobs> users;  // with jobs, or a helper
   std::size_t helpers = 0;
   std::size_t idle = 0;  // of them
-  bool news = false;     // a user's timeout has expired since next_look()
+  bool news = false;     // a user's timeout has expired since next_check()
   bool stopping = false;
 };
 
 // Time in which the helper only waited for a processor, or the whole daemon didn't run, doesn't
 // count (base/time/liveness.h).
-void HelperPool::State::look(const User& user, Jobs& jobs, Time now) {
-  const Duration since = std::min(now - jobs.looked, Liveness::kLookMax);
-  if (!jobs.under_way() || since < kLookInterval) {
+void HelperPool::State::update_liveness(const User& user, Jobs& jobs, Time now) {
+  const Duration since = std::min(now - jobs.checked, Liveness::kIntervalMax);
+  if (!jobs.under_way() || since < kCheckInterval) {
     return;
   }
   const bool before = jobs.held_up > timeout;
-  jobs.looked = now;
+  jobs.checked = now;
   if (jobs.has_helper) {
     // Without a descriptor to query the kernel, the helper is assumed to wait.
-    jobs.held_up = jobs.liveness.look(
+    jobs.held_up = jobs.liveness.check(
         now, thread_state(jobs.heartbeat.thread()).value_or(ThreadState{.state = 'S'}));
   } else if (idle == 0 || !may_have_helper(user)) {
     jobs.held_up += since;
@@ -86,7 +86,7 @@ Status HelperPool::State::check(const User& user) {
     return ok();
   }
   Jobs& jobs = found->second;
-  look(user, jobs, monotonic_now());
+  update_liveness(user, jobs, monotonic_now());
   if (jobs.held_up > timeout) {
     return Error{EBUSY, "the daemon has waited for " +
                             std::to_string(jobs.held_up / kNanosecondsPerSecond) +
@@ -252,14 +252,14 @@ Status HelperPool::check(const User& user) const {
   return state_->check(user);
 }
 
-Time HelperPool::next_look() const {
+Time HelperPool::next_check() const {
   const std::lock_guard lock(state_->mutex);
   const Time now = monotonic_now();
   Time next = kNever;
   for (auto& [user, jobs] : state_->users) {
-    state_->look(user, jobs, now);
+    state_->update_liveness(user, jobs, now);
     if (jobs.under_way() && jobs.held_up <= state_->timeout) {
-      next = std::min(next, jobs.looked + kLookInterval);
+      next = std::min(next, jobs.checked + kCheckInterval);
     }
   }
   return std::exchange(state_->news, false) ? now : next;

@@ -52,7 +52,7 @@ class HelperPool {
   [[nodiscard]] Status check(const User& user) const;
   // The time at which check() may change for some user without other events; call check() again
   // then. kNever: no such time.
-  [[nodiscard]] Time next_look() const;
+  [[nodiscard]] Time next_check() const;
 
   [[nodiscard]] std::size_t threads() const;
 

@@ -17,7 +17,7 @@ std::uint64_t sample_time_ms() {
 }
 
 // Counters that change with the sampling itself are ignored.
-bool shows_movement(const Sample& before, const Sample& after) {
+bool has_changed(const Sample& before, const Sample& after) {
   if (before.devices != after.devices) {
     return true;
   }
@@ -37,27 +37,27 @@ Sampler::Sampler(Card& card) : card_(card), beats_(card.engine().workers()) {}
 
 // Activity caused by a sample itself must not be taken for traffic: the first check after it only
 // records the counters.
-void Sampler::look() {
-  const bool moves = something_moves();
-  if (!resting_.load(std::memory_order_acquire)) {
+void Sampler::check() {
+  const bool active = has_activity();
+  if (!idle_.load(std::memory_order_acquire)) {
     settled_ = false;
   } else if (!std::exchange(settled_, true)) {
     return;
-  } else if (moves) {
+  } else if (active) {
     settled_ = false;
-    resting_.store(false, std::memory_order_relaxed);
+    idle_.store(false, std::memory_order_relaxed);
     event_.ring();
   }
 }
 
 // The lowest bit of a heartbeat means that the thread waits.
-bool Sampler::something_moves() {
-  bool moves = false;
+bool Sampler::has_activity() {
+  bool active = false;
   for (std::uint32_t worker = 0; worker < beats_.size(); ++worker) {
     const std::uint64_t now = card_.engine().heartbeat(worker).beats() / 2;
-    moves = now - std::exchange(beats_[worker], now) > kIdleBeatsMax || moves;
+    active = now - std::exchange(beats_[worker], now) > kIdleBeatsMax || active;
   }
-  return moves;
+  return active;
 }
 
 void Sampler::on_event() {
@@ -77,7 +77,7 @@ void Sampler::on_time(Time now) {
       return;
     }
   }
-  if (!look_at_some()) {
+  if (!visit_some()) {
     walking_ = false;
     deadline_ = now + kPauseWhenStuck;
   } else if (session_ != kWalkEnd) {
@@ -116,22 +116,22 @@ bool Sampler::begin() {
 }
 
 // Sets session_ to kWalkEnd when all have been visited. False: a worker didn't respond.
-bool Sampler::look_at_some() {
+bool Sampler::visit_some() {
   std::vector<std::vector<const Qp*>> of_worker(card_.engine().workers());
   const auto& sessions = card_.sessions();
-  std::size_t looks = kLooksInPiece;
+  std::size_t visits = kVisitsInPiece;
   auto at = sessions.lower_bound(session_);
   handle_ = at != sessions.end() && at->first == session_ ? handle_ : 0;
-  while (looks != 0 && at != sessions.end()) {
+  while (visits != 0 && at != sessions.end()) {
     const Session& session = *at->second;
-    for (; handle_ < session.qps.handles_end() && looks != 0; ++handle_, --looks) {
+    for (; handle_ < session.qps.handles_end() && visits != 0; ++handle_, --visits) {
       const QpObject* const object = session.qps.find(handle_);
       if (object != nullptr && counts_in(session, handle_, *object)) {
         of_worker[object->qp->config().worker].push_back(object->qp.get());
       }
     }
-    if (looks != 0) {
-      --looks;
+    if (visits != 0) {
+      --visits;
       ++at;
       handle_ = 0;
     }
@@ -174,17 +174,17 @@ void Sampler::finish() {
     sample.latencies.push_back(recent_[device.index()].since_remembered(timed_[device.index()]));
   }
   const auto& before = history_.samples();
-  const bool moved = before.empty() || shows_movement(before.back(), sample);
-  if (moved || moved_) {
+  const bool changed = before.empty() || has_changed(before.back(), sample);
+  if (changed || changed_) {
     history_.add(std::move(sample));
     for (std::size_t device = 0; device < timed_.size(); ++device) {
       recent_[device].remember(timed_[device]);
     }
   }
-  moved_ = moved;
-  if (!moved) {
+  changed_ = changed;
+  if (!changed) {
     deadline_ = kNever;
-    resting_.store(true, std::memory_order_release);
+    idle_.store(true, std::memory_order_release);
   }
 }
 

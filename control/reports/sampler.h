@@ -22,12 +22,12 @@ namespace uroce::control {
 class Sampler {
  public:
   static constexpr Duration kInterval = kNanosecondsPerSecond;
-  // A worker that sleeps and is woken occasionally beats less often between two looks.
+  // A worker that sleeps and is woken occasionally beats less often between two checks.
   static constexpr std::uint64_t kIdleBeatsMax = 64;
   // Queue pairs visited in one piece, and the pause between pieces: thus adding up the histograms
   // of many thousands costs less than a percent of a worker, and a sample takes longer than
   // kInterval.
-  static constexpr std::size_t kLooksInPiece = 128;
+  static constexpr std::size_t kVisitsInPiece = 128;
   static constexpr Duration kPause = 15 * kNanosecondsPerMillisecond;
   // After a worker didn't respond.
   static constexpr Duration kPauseWhenStuck = 30 * kNanosecondsPerSecond;
@@ -35,9 +35,9 @@ class Sampler {
   // The card outlives it.
   explicit Sampler(Card& card);
 
-  // Called by the watchdog thread every Watchdog::kLookInterval.
-  void look();
-  // Readable: look() has detected activity. Control then calls on_event().
+  // Called by the watchdog thread every Watchdog::kCheckInterval.
+  void check();
+  // Readable: check() has detected activity. Control then calls on_event().
   [[nodiscard]] int descriptor() const { return event_.get(); }
 
   // Called by control.
@@ -49,21 +49,21 @@ class Sampler {
  private:
   static constexpr std::uint64_t kWalkEnd = UINT64_MAX;  // as session_
 
-  [[nodiscard]] bool something_moves();
+  [[nodiscard]] bool has_activity();
   bool begin();
-  bool look_at_some();
+  bool visit_some();
   void finish();
 
   Card& card_;
   EventFd event_;
 
   // Used by the watchdog thread only.
-  std::vector<std::uint64_t> beats_;  // at the last look, by worker
-  bool settled_ = false;              // look() has run since the last sample
+  std::vector<std::uint64_t> beats_;  // at the last check, by worker
+  bool settled_ = false;              // check() has run since the last sample
 
   // Set by control when activity has ended (release), cleared by the watchdog thread when it
   // signals event_ (acquire).
-  std::atomic<bool> resting_{true};
+  std::atomic<bool> idle_{true};
 
   // Used by control only.
   History history_;
@@ -73,7 +73,7 @@ class Sampler {
   bool walking_ = false;
   // Whether counters changed between the last two samples. If not, another sample would only evict
   // an older one: a polling worker always seems active.
-  bool moved_ = true;
+  bool changed_ = true;
   SampledWorkers workers_;
   std::vector<RoceCounters> counted_;  // of each device
   std::vector<Latencies> timed_;       // likewise

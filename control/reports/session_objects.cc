@@ -42,7 +42,7 @@ bool counts_in(const Session& session, std::uint32_t handle, const QpObject& obj
   return first.session == &session && first.handle == handle;
 }
 
-std::string SessionObjects::next(const Session& session, std::size_t* looks) {
+std::string SessionObjects::next(const Session& session, std::size_t* visits) {
   const auto end = [&] {
     switch (kind_) {
       case Kind::kDomains:
@@ -57,7 +57,7 @@ std::string SessionObjects::next(const Session& session, std::size_t* looks) {
     return 0U;
   };
   std::string text;
-  for (; !done() && *looks != 0; --*looks) {
+  for (; !done() && *visits != 0; --*visits) {
     if (handle_ >= end()) {
       kind_ = static_cast<Kind>(static_cast<int>(kind_) + 1);
       handle_ = 0;

@@ -19,8 +19,8 @@ namespace uroce::control {
 // meanwhile may be included or not.
 class SessionObjects {
  public:
-  // JSON objects separated by commas, at most `*looks`, which is reduced by their number.
-  std::string next(const Session& session, std::size_t* looks);
+  // JSON objects separated by commas, at most `*visits`, which is reduced by their number.
+  std::string next(const Session& session, std::size_t* visits);
   [[nodiscard]] bool done() const { return kind_ == Kind::kEnd; }
 
  private:

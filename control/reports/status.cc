@@ -23,9 +23,9 @@ using Json = nlohmann::ordered_json;
 // Queue pairs visited in one piece, at worst all in one turn of their worker, whose packets wait
 // meanwhile. One that is shown, or whose histograms are added up, costs as much as several that are
 // only counted.
-constexpr std::size_t kLooksInPiece = 256;
-constexpr std::size_t kLooksOfSummed = 4;
-constexpr std::size_t kLooksOfShown = 8;
+constexpr std::size_t kVisitsInPiece = 256;
+constexpr std::size_t kVisitsOfSummed = 4;
+constexpr std::size_t kVisitsOfShown = 8;
 constexpr std::size_t kEntriesInPiece = 64;  // listeners and connections
 
 // The values that only a queue pair's worker may read.
@@ -180,26 +180,26 @@ bool StatusReport::visible(const Session& session) const {
 
 std::string StatusReport::next() {
   std::string piece;
-  std::size_t looks = kLooksInPiece;
-  while (part_ != Part::kEnd && looks != 0 && piece.size() < kPieceFull) {
-    piece += next_part(&looks);
+  std::size_t visits = kVisitsInPiece;
+  while (part_ != Part::kEnd && visits != 0 && piece.size() < kPieceFull) {
+    piece += next_part(&visits);
   }
   return piece;
 }
 
-std::string StatusReport::next_part(std::size_t* looks) {
+std::string StatusReport::next_part(std::size_t* visits) {
   switch (part_) {
     case Part::kHead:
       part_ = Part::kSessions;
       return head();
     case Part::kSessions:
-      return next_queue_pairs(looks);
+      return next_queue_pairs(visits);
     case Part::kDevices:
       part_ = Part::kConnections;
       return devices();
     case Part::kConnections: {
       std::string entries = connections_.next(kEntriesInPiece);
-      *looks -= std::min(*looks, kEntriesInPiece);
+      *visits -= std::min(*visits, kEntriesInPiece);
       if (connections_.done()) {
         entries += "}";
         part_ = Part::kEnd;
@@ -239,7 +239,7 @@ std::string StatusReport::head() {
 }
 
 // The next session, or the next queue pairs of the current one.
-std::string StatusReport::next_queue_pairs(std::size_t* looks) {
+std::string StatusReport::next_queue_pairs(std::size_t* visits) {
   const auto& sessions = card_.sessions();
   const auto at = sessions.lower_bound(session_);
   if (begun_ && (at == sessions.end() || at->first != session_)) {
@@ -263,27 +263,27 @@ std::string StatusReport::next_queue_pairs(std::size_t* looks) {
       first_qp_ = true;
     }
   }
-  *looks -= std::min<std::size_t>(*looks, 1);
+  *visits -= std::min<std::size_t>(*visits, 1);
   if (!objects_) {  // the rest isn't listed
-    part += look_at_some(session, looks);
+    part += visit_some(session, visits);
     if (handle_ != session.qps.handles_end()) {
       return part;
     }
   }
   if (detail_ == Detail::kObjects && shown_) {
-    part += next_objects(session, looks);
+    part += next_objects(session, visits);
     return objects_->done() ? part + end_session() : part;
   }
   return part + end_session();
 }
 
-std::string StatusReport::next_objects(const Session& session, std::size_t* looks) {
+std::string StatusReport::next_objects(const Session& session, std::size_t* visits) {
   std::string part;
   if (!objects_) {
     objects_.emplace();
     part = "],\"objects\":[";
   }
-  return part + objects_->next(session, looks);
+  return part + objects_->next(session, visits);
 }
 
 std::string StatusReport::end_session() {
@@ -294,54 +294,54 @@ std::string StatusReport::end_session() {
   return shown_ ? "]}" : "";
 }
 
-std::string StatusReport::look_at_some(const Session& session, std::size_t* looks) {
-  struct Look {
+std::string StatusReport::visit_some(const Session& session, std::size_t* visits) {
+  struct Visited {
     const QpObject* object;
     bool counts;
     QpView view;
   };
-  std::vector<std::vector<Look>> of_worker(card_.engine().workers());
-  const std::size_t cost = shown_ ? kLooksOfShown : sees_all_ ? kLooksOfSummed : 1;
-  for (; handle_ < session.qps.handles_end() && *looks != 0; ++handle_) {
+  std::vector<std::vector<Visited>> of_worker(card_.engine().workers());
+  const std::size_t cost = shown_ ? kVisitsOfShown : sees_all_ ? kVisitsOfSummed : 1;
+  for (; handle_ < session.qps.handles_end() && *visits != 0; ++handle_) {
     if (const QpObject* object = session.qps.find(handle_)) {
       of_worker[object->qp->config().worker].push_back(
           {object, counts_in(session, handle_, *object), {}});
-      *looks -= std::min(*looks, cost);
+      *visits -= std::min(*visits, cost);
     }
   }
   std::string shown;
   for (std::uint32_t worker = 0; worker < of_worker.size(); ++worker) {
-    std::vector<Look>& looked = of_worker[worker];
-    if (looked.empty() || !answers_[worker]) {
+    std::vector<Visited>& visited = of_worker[worker];
+    if (visited.empty() || !answers_[worker]) {
       continue;
     }
     answers_[worker] = card_.engine().try_call(worker, [&, now = card_.now()](Worker&) {
-      for (Look& look : looked) {
-        const Qp& qp = *look.object->qp;
-        look.view = {.state = qp.state(),
-                     .remote_qpn = qp.attributes().dest_qpn,
-                     .remote_gid = qp.attributes().path.destination_gid,
-                     .send_psn = qp.send_psn(),
-                     .expected_psn = qp.expected_psn(),
-                     .outstanding = qp.outstanding(),
-                     .rate_mbps = qp.rate().megabits_at(now),
-                     .counters = qp.counters()};
-        if (look.counts && sees_all_) {
+      for (Visited& one : visited) {
+        const Qp& qp = *one.object->qp;
+        one.view = {.state = qp.state(),
+                    .remote_qpn = qp.attributes().dest_qpn,
+                    .remote_gid = qp.attributes().path.destination_gid,
+                    .send_psn = qp.send_psn(),
+                    .expected_psn = qp.expected_psn(),
+                    .outstanding = qp.outstanding(),
+                    .rate_mbps = qp.rate().megabits_at(now),
+                    .counters = qp.counters()};
+        if (one.counts && sees_all_) {
           latencies_[qp.config().port] += qp.latencies();
         }
         if (shown_) {
-          look.view.latencies = summarize(qp.latencies());
+          one.view.latencies = summarize(qp.latencies());
         }
       }
     });
-    looked.resize(answers_[worker] ? looked.size() : 0);
-    for (const Look& look : looked) {
-      if (look.counts) {
-        counted_[look.object->qp->config().port] += look.view.counters;
+    visited.resize(answers_[worker] ? visited.size() : 0);
+    for (const Visited& one : visited) {
+      if (one.counts) {
+        counted_[one.object->qp->config().port] += one.view.counters;
       }
       if (shown_) {
         shown += first_qp_ ? "" : ",";
-        shown += text(qp_status(look.view, *look.object));
+        shown += text(qp_status(one.view, *one.object));
         first_qp_ = false;
       }
     }

@@ -45,11 +45,11 @@ class StatusReport {
   enum class Part : std::uint8_t { kHead, kSessions, kDevices, kConnections, kEnd };
 
   [[nodiscard]] bool visible(const Session& session) const;
-  std::string next_part(std::size_t* looks);
+  std::string next_part(std::size_t* visits);
   std::string head();
-  std::string next_queue_pairs(std::size_t* looks);
-  std::string look_at_some(const Session& session, std::size_t* looks);
-  std::string next_objects(const Session& session, std::size_t* looks);
+  std::string next_queue_pairs(std::size_t* visits);
+  std::string visit_some(const Session& session, std::size_t* visits);
+  std::string next_objects(const Session& session, std::size_t* visits);
   std::string end_session();
   std::string devices();
 

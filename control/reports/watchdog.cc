@@ -21,9 +21,9 @@ void Watchdog::watch(std::string name, const Heartbeat& heartbeat, Need need) {
   watched_.push_back({.name = std::move(name), .need = need, .liveness = Liveness(heartbeat)});
 }
 
-Status Watchdog::start(std::function<void()> tell_alive, Duration interval) {
-  tell_alive_ = std::move(tell_alive);
-  tell_interval_ = interval;
+Status Watchdog::start(std::function<void()> on_alive, Duration interval) {
+  on_alive_ = std::move(on_alive);
+  alive_interval_ = interval;
   auto started = start_named_thread("uroce-watchdog", [this] { serve(); });
   if (!started) {
     return started.error();
@@ -48,11 +48,11 @@ std::vector<Watchdog::Stuck> Watchdog::stuck() const {
   return stuck_;
 }
 
-bool Watchdog::look(Time now) {
+bool Watchdog::check(Time now) {
   std::vector<Stuck> stuck;
   bool alive = true;
   for (Watched& watched : watched_) {
-    const Duration before = std::exchange(watched.stuck, watched.liveness.look(now));
+    const Duration before = std::exchange(watched.stuck, watched.liveness.check(now));
     if (watched.stuck < kStuckAfter) {
       if (std::exchange(watched.said, false)) {
         spdlog::info("{} runs again after it was stuck for {:.1f} s", watched.name,
@@ -77,22 +77,22 @@ bool Watchdog::look(Time now) {
 }
 
 void Watchdog::serve() {
-  Time told = 0;
+  Time notified = 0;
   std::unique_lock lock(mutex_);
   while (!stopping_) {
     lock.unlock();
     const Time now = monotonic_now();
-    const bool alive = look(now);
+    const bool alive = check(now);
     if (also_) {
       also_();
     }
-    if (alive && tell_interval_ != 0 && now - told >= tell_interval_) {
-      told = now;
-      tell_alive_();
+    if (alive && alive_interval_ != 0 && now - notified >= alive_interval_) {
+      notified = now;
+      on_alive_();
     }
     lock.lock();
     const Duration pause =
-        tell_interval_ == 0 ? kLookInterval : std::min(kLookInterval, tell_interval_);
+        alive_interval_ == 0 ? kCheckInterval : std::min(kCheckInterval, alive_interval_);
     stop_.wait_for(lock, std::chrono::nanoseconds(pause), [this] { return stopping_; });
   }
 }

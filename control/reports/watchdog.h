@@ -23,7 +23,7 @@ namespace uroce::control {
 class Watchdog {
  public:
   static constexpr Duration kStuckAfter = 2 * kNanosecondsPerSecond;
-  static constexpr Duration kLookInterval = 250 * kNanosecondsPerMillisecond;
+  static constexpr Duration kCheckInterval = 250 * kNanosecondsPerMillisecond;
 
   enum class Need : std::uint8_t {
     kVital,     // without it no program is served
@@ -37,10 +37,10 @@ class Watchdog {
 
   // Before start(). The heartbeat outlives the watchdog's stop().
   void watch(std::string name, const Heartbeat& heartbeat, Need need = Need::kVital);
-  // Before start(). `also` runs at each look, in the watchdog thread.
-  void at_each_look(std::function<void()> also) { also_ = std::move(also); }
-  // `tell_alive`: called every `interval` (0: never) while no vital thread is stuck.
-  Status start(std::function<void()> tell_alive = {}, Duration interval = 0);
+  // Before start(). `also` runs at each check, in the watchdog thread.
+  void at_each_check(std::function<void()> also) { also_ = std::move(also); }
+  // `on_alive`: called every `interval` (0: never) while no vital thread is stuck.
+  Status start(std::function<void()> on_alive = {}, Duration interval = 0);
   void stop();
 
   struct Stuck {
@@ -53,7 +53,7 @@ class Watchdog {
   [[nodiscard]] std::vector<Stuck> stuck() const;
 
   // Checks all threads; true if no vital one is stuck. Called by the watchdog thread, or a test.
-  bool look(Time now);
+  bool check(Time now);
 
  private:
   struct Watched {
@@ -66,8 +66,8 @@ class Watchdog {
   void serve();
 
   std::vector<Watched> watched_;  // used by the watchdog thread only after start()
-  std::function<void()> tell_alive_, also_;
-  Duration tell_interval_ = 0;
+  std::function<void()> on_alive_, also_;
+  Duration alive_interval_ = 0;
   mutable std::mutex mutex_;  // of what follows
   std::vector<Stuck> stuck_;
   bool stopping_ = false;

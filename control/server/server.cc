@@ -338,13 +338,13 @@ void Server::on_time() {
     services_.connections.on_addresses_settled();
   }
   services_.connections.on_time();
-  if (next_helpers_look_ <= now) {
+  if (next_helpers_check_ <= now) {
     give_up_fetches();
     resume_waiting();
   }
-  next_helpers_look_ = services_.helpers->next_look();
-  if (links_.next_look() <= now) {
-    links_.look();
+  next_helpers_check_ = services_.helpers->next_check();
+  if (links_.next_check() <= now) {
+    links_.check();
   }
   if (services_.sampler != nullptr) {
     services_.sampler->on_time(now);

@@ -137,12 +137,12 @@ class Server {
   bool stopping_ = false;
   bool answered_this_turn_ = false;  // a piece of a long reply was sent this turn
   ThrottledUsers throttled_users_;
-  Time next_helpers_look_ = kNever;  // next check for programs that wait for a hanging helper
-  LineThrottle memory_lines_;        // on exhausted memory
-  LineThrottle refusal_lines_;       // on refused programs
-  CommandPagePoller page_poller_;    // used while it lingers
-  Time linger_until_ = 0;            // see kLinger
-  Time next_poll_ = 0;               // next epoll_wait() while it lingers
+  Time next_helpers_check_ = kNever;  // next check for programs that wait for a hanging helper
+  LineThrottle memory_lines_;         // on exhausted memory
+  LineThrottle refusal_lines_;        // on refused programs
+  CommandPagePoller page_poller_;     // used while it lingers
+  Time linger_until_ = 0;             // see kLinger
+  Time next_poll_ = 0;                // next epoll_wait() while it lingers
   std::uint32_t polls_ = 0;
   LinkFollower links_;
 };

@@ -57,7 +57,7 @@ void Server::serve_timed(Connections::iterator at) {
 }
 
 int Server::milliseconds_to_deadline() const {
-  Time deadline = std::min({links_.next_look(), next_helpers_look_, throttled_users_.next_time(),
+  Time deadline = std::min({links_.next_check(), next_helpers_check_, throttled_users_.next_time(),
                             services_.connections.next_deadline()});
   for (const Device& device : card_.devices()) {
     deadline = std::min(deadline, device.next_deadline());

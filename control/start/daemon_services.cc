@@ -96,7 +96,7 @@ Status Daemon::start_watchdog() {
   watchdog_.watch("the fault thread", paging_->fault_heartbeat());
   watchdog_.watch("the invalidation thread", paging_->invalidation_heartbeat());
   watchdog_.watch("the flush thread", paging_->flush_heartbeat(), Watchdog::Need::kMayBeLate);
-  watchdog_.at_each_look([this] { sampler_->look(); });
+  watchdog_.at_each_check([this] { sampler_->check(); });
   return watchdog_.start(notify_alive, notify_alive_interval());
 }
 

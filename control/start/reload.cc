@@ -224,7 +224,7 @@ void Reload::take_faults(std::size_t index, const DaemonPort& wanted, Lines* lin
     return;
   }
   port->change(wanted.faults);
-  let_workers_take_over(card_, card_.devices()[index]);
+  take_over_on_workers(card_, card_.devices()[index]);
   present = wanted.faults;
   lines->push_back(name + ": faults: " + (wanted.faults.any() ? to_string(wanted.faults) : "none") +
                    " from now on");

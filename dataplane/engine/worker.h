@@ -146,7 +146,7 @@ class Worker {
   void forget(CompletionQueue& queue);
   // The port has been detached or attached: its Ethernet address and its wait descriptors may have
   // changed.
-  void look_at_port(std::uint16_t port, const PortInfo& info);
+  void update_port(std::uint16_t port, const PortInfo& info);
   [[nodiscard]] std::uint64_t port_changes() const;  // how often that was
   // Captures received and sent frames by `writer`, until called with nullptr. False: another writer
   // is set.

@@ -132,7 +132,7 @@ void Worker::forget(CompletionQueue& queue) {
   state_->naps.forget(queue);
 }
 
-void Worker::look_at_port(std::uint16_t port, const PortInfo& info) {
+void Worker::update_port(std::uint16_t port, const PortInfo& info) {
   state_->ports[port]->take_identity(info);
   ++state_->port_changes;
   ++state_->address_changes;

@@ -104,7 +104,7 @@ Pager::Step Pager::step(Work& work, PageFault& fault, Time now) {
   for (std::uint64_t page = first_page(fault.request); page < end;) {
     const Mirror::Look look = mirror.look(page, end, fault.request.write);
     // Doesn't ask the program for pages that nobody would wait for.
-    const bool late = time_.look(now) >= fault.fails_at;
+    const bool late = time_.update(now) >= fault.fails_at;
     Step step = Step::kDone;
     switch (look.state) {
       case Mirror::State::kResident:
@@ -287,16 +287,16 @@ void Pager::changed(const std::shared_ptr<Mirror>& mirror, Time now) {
 void Pager::take(PageFault& fault, Time now) {
   end(fault);
   fault.times.taken = now;
-  fault.fails_at = time_.look(now) + timeout_;
+  fault.fails_at = time_.update(now) + timeout_;
   ends_.insert({fault.fails_at, &fault});
 }
 
 Time Pager::deadline() const {
-  return ends_.empty() ? kNever : time_.next_look(ends_.begin()->first);
+  return ends_.empty() ? kNever : time_.next_update(ends_.begin()->first);
 }
 
 void Pager::expire(Time now) {
-  const Duration running = time_.look(now);
+  const Duration running = time_.update(now);
   for (std::uint32_t i = 0; i < kBatch && !ends_.empty() && ends_.begin()->first <= running; ++i) {
     PageFault& fault = *ends_.begin()->second;
     end(fault);

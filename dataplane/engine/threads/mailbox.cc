@@ -11,7 +11,7 @@
 namespace uroce {
 namespace {
 
-constexpr Duration kLookInterval = 100 * kNanosecondsPerMillisecond;
+constexpr Duration kCheckInterval = 100 * kNanosecondsPerMillisecond;
 
 }  // namespace
 
@@ -35,14 +35,14 @@ Mailbox::CallStatus Mailbox::call(const std::function<void(Worker&)>& task, Dura
   std::unique_ptr<Task> owned = obtain(task);
   Task* pointer = owned.get();
   Liveness worker(heartbeat_);
-  Time next_look = monotonic_now() + kLookInterval;
+  Time next_check = monotonic_now() + kCheckInterval;
   const auto stuck = [&] {
     const Time now = monotonic_now();
-    if (now < next_look) {
+    if (now < next_check) {
       return false;
     }
-    next_look = now + kLookInterval;
-    const Duration still = worker.look(now);
+    next_check = now + kCheckInterval;
+    const Duration still = worker.check(now);
     return still >= limit && gives_up(still, limit, thread_state(heartbeat_.thread()));
   };
   while (tasks_.enqueue(&pointer, 1) == 0) {
@@ -55,7 +55,7 @@ Mailbox::CallStatus Mailbox::call(const std::function<void(Worker&)>& task, Dura
   wakeup_.wake();
   while (owned->state.load(std::memory_order_acquire) != Task::kDone) {
     if (!stuck()) {
-      wait(*owned, kLookInterval);
+      wait(*owned, kCheckInterval);
       continue;
     }
     std::uint32_t expected = Task::kWaiting;

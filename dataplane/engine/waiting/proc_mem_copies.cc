@@ -11,7 +11,7 @@ namespace uroce {
 bool Worker::State::copy(std::unique_ptr<ProcMemCopy>* copy) {
   ProcMemCopy& wanted = **copy;
   wanted.notifier = copy_notifier;
-  wanted.fails_at = copies_time.look(now) + ProcMemCopy::kTimeout;
+  wanted.fails_at = copies_time.update(now) + ProcMemCopy::kTimeout;
   if (copies.size() >= kCopiesMax || !wanted.program->put(&wanted)) {
     starve(wanted.qpn);
     return false;
@@ -22,7 +22,7 @@ bool Worker::State::copy(std::unique_ptr<ProcMemCopy>* copy) {
 }
 
 Time Worker::State::copies_deadline() const {
-  return copies.empty() ? kNever : copies_time.next_look(copies.front()->fails_at);
+  return copies.empty() ? kNever : copies_time.next_update(copies.front()->fails_at);
 }
 
 // Returns copies that are done, or have taken too long, and lets their queue pairs continue, after
@@ -32,7 +32,7 @@ bool Worker::State::drain_copies() {
     return false;
   }
   copies_seen = copy_notifier->count();
-  const Duration ran_so_far = copies_time.look(now);
+  const Duration ran_so_far = copies_time.update(now);
   std::vector<std::unique_ptr<ProcMemCopy>> back;
   for (auto& copy : copies) {
     // Acquire: pairs with the helper's exchange, after which the bytes are there.

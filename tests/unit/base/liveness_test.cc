@@ -20,7 +20,7 @@ struct LivenessTest : ::testing::Test {
     Duration stuck = 0;
     for (int i = 0; i < 8; ++i) {
       processor_time += ran;
-      stuck = liveness.look(now += kLook, ThreadState{state, processor_time});
+      stuck = liveness.check(now += kLook, ThreadState{state, processor_time});
     }
     return stuck;
   }
@@ -32,36 +32,36 @@ struct LivenessTest : ::testing::Test {
 };
 
 TEST_F(LivenessTest, WaitingInACallIsStuck) {
-  liveness.look(now, ThreadState{'D', processor_time});
+  liveness.check(now, ThreadState{'D', processor_time});
   EXPECT_EQ(look_for_two_seconds('D', 0), 2'000 * kMillisecond);
 }
 
 TEST_F(LivenessTest, RunningOnWithoutATurnIsStuck) {
-  liveness.look(now, ThreadState{'R', processor_time});
-  liveness.look(now, ThreadState{'R', processor_time});
+  liveness.check(now, ThreadState{'R', processor_time});
+  liveness.check(now, ThreadState{'R', processor_time});
   EXPECT_EQ(look_for_two_seconds('R', kLook), 2'000 * kMillisecond);
 }
 
 TEST_F(LivenessTest, ReadyButNotRunIsntStuck) {
-  liveness.look(now, ThreadState{'R', processor_time});
+  liveness.check(now, ThreadState{'R', processor_time});
   EXPECT_EQ(look_for_two_seconds('R', 0), 0U);
 }
 
 TEST_F(LivenessTest, BeatsAndRestsEndIt) {
-  liveness.look(now, ThreadState{'S', processor_time});
+  liveness.check(now, ThreadState{'S', processor_time});
   look_for_two_seconds('S', 0);
   heartbeat.beat();
-  EXPECT_EQ(liveness.look(now += kLook, ThreadState{'S', processor_time}), 0U);
+  EXPECT_EQ(liveness.check(now += kLook, ThreadState{'S', processor_time}), 0U);
   heartbeat.rest();
   EXPECT_EQ(look_for_two_seconds('S', 0), 0U);
   heartbeat.beat();
-  EXPECT_EQ(liveness.look(now += kLook, ThreadState{'S', processor_time}), 0U);
+  EXPECT_EQ(liveness.check(now += kLook, ThreadState{'S', processor_time}), 0U);
 }
 
 TEST_F(LivenessTest, TimeInWhichNobodyLookedCountsALittle) {
-  liveness.look(now, ThreadState{'S', processor_time});
+  liveness.check(now, ThreadState{'S', processor_time});
   now += 60 * kNanosecondsPerSecond;  // the process was stopped
-  EXPECT_LE(liveness.look(now, ThreadState{'S', processor_time}), Liveness::kLookMax);
+  EXPECT_LE(liveness.check(now, ThreadState{'S', processor_time}), Liveness::kIntervalMax);
 }
 
 TEST(ThreadState, NamesTheCallThatAThreadWaitsIn) {

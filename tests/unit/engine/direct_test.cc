@@ -337,7 +337,7 @@ TEST(Direct, NoPeerIsLocalWhenThePortHasChanged) {
   PortInfo other = daemon.port.info();
   other.mac.bytes.back() ^= 1U;
   other.any_mac = false;
-  daemon.station.worker.look_at_port(0, other);
+  daemon.station.worker.update_port(0, other);
   daemon.post_write(2, 8);
   daemon.settle();
   EXPECT_EQ(daemon.pair.a.qp().counters().direct_messages, 1U);

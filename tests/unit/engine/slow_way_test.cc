@@ -179,8 +179,8 @@ TEST_P(LateTest, ALateHelperFailsOnlyThatRequest) {
   EXPECT_EQ(stations.b.worker.counters().copies_late, 0U);
   const Time end = stations.now + ProcMemCopy::kTimeout;
   while (stations.b.worker.counters().copies_late == 0 && stations.now < end) {
-    EXPECT_LE(stations.b.worker.next_deadline(), stations.now + RunningTime::kLookMax);
-    stations.now += RunningTime::kLookMax;
+    EXPECT_LE(stations.b.worker.next_deadline(), stations.now + RunningTime::kStepMax);
+    stations.now += RunningTime::kStepMax;
     stations.b.worker.poll(stations.now);
   }
   std::optional<abi::Cqe> sent;

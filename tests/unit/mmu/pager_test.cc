@@ -142,7 +142,7 @@ TEST_F(PagerTest, TimeInWhichTheDaemonWasStoppedDoesNotCount) {
   EXPECT_FALSE(outcome());
   const Time begun = program_.now;
   wait_in_vain();
-  EXPECT_EQ(program_.now, begun + Pager::kTimeout - RunningTime::kLookMax);
+  EXPECT_EQ(program_.now, begun + Pager::kTimeout - RunningTime::kStepMax);
   EXPECT_EQ(outcome(), Access::kLost);
 }
 

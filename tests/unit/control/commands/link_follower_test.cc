@@ -52,17 +52,17 @@ TEST(LinkFollower, DetachesAPortThatIsInTroubleAndAttachesItWhenItCan) {
   LinkRig at;
   at.port->present = false;
   at.port->trouble = "the interface isn't there";
-  at.links.look();
+  at.links.check();
   EXPECT_FALSE(at.device.link_up());
   EXPECT_EQ(at.port->detached, 1);
   EXPECT_FALSE(at.port->attached);
-  EXPECT_NE(at.links.next_look(), kNever) << "attaching may fail at first";
-  at.links.look();
+  EXPECT_NE(at.links.next_check(), kNever) << "attaching may fail at first";
+  at.links.check();
   EXPECT_FALSE(at.device.link_up());
   EXPECT_EQ(at.port->detached, 1);
   at.port->present = true;
-  at.rig.now = at.links.next_look();
-  at.links.look();
+  at.rig.now = at.links.next_check();
+  at.links.check();
   EXPECT_TRUE(at.device.link_up());
   EXPECT_TRUE(at.port->attached);
 }
@@ -70,7 +70,7 @@ TEST(LinkFollower, DetachesAPortThatIsInTroubleAndAttachesItWhenItCan) {
 TEST(LinkFollower, ReopensAnInterfaceThatWasReplacedBetweenTwoLooks) {
   LinkRig at;
   at.port->trouble = "made anew";
-  at.links.look();
+  at.links.check();
   EXPECT_EQ(at.port->detached, 1);
   EXPECT_TRUE(at.port->attached);
   EXPECT_TRUE(at.device.link_up());
@@ -91,7 +91,7 @@ TEST(LinkFollower, PathsAndGid0FollowANewEthernetAddress) {
   object->path = path;
   at.port->mac = kOther;
   at.port->trouble = "made anew";
-  at.links.look();
+  at.links.check();
   EXPECT_EQ(at.device.mac(), kOther);
   EXPECT_EQ(object->path->source_mac, kOther);
   EXPECT_EQ(object->qp->attributes().path.source_mac, kOther);

@@ -116,10 +116,10 @@ class SamplerTest : public ::testing::Test {
 TEST_F(SamplerTest, TakesOneASecondWhileThereIsActivity) {
   ASSERT_TRUE(rig.card.engine().start());
   EXPECT_EQ(sampler.next_deadline(), kNever);
-  sampler.look();
-  EXPECT_FALSE(is_readable(sampler.descriptor())) << "the first look only remembers";
+  sampler.check();
+  EXPECT_FALSE(is_readable(sampler.descriptor())) << "the first check only remembers";
   stir();
-  sampler.look();
+  sampler.check();
   ASSERT_TRUE(is_readable(sampler.descriptor()));
   sampler.on_event();
   EXPECT_FALSE(is_readable(sampler.descriptor()));
@@ -134,10 +134,10 @@ TEST_F(SamplerTest, TakesOneASecondWhileThereIsActivity) {
   second();
   EXPECT_EQ(sampler.history().samples().size(), 3U);
   EXPECT_EQ(sampler.next_deadline(), kNever) << "there was no activity in that second";
-  sampler.look();  // activity caused by the sample itself doesn't count
+  sampler.check();  // activity caused by the sample itself doesn't count
   EXPECT_FALSE(is_readable(sampler.descriptor()));
   stir();
-  sampler.look();
+  sampler.check();
   EXPECT_TRUE(is_readable(sampler.descriptor()));
   sampler.on_event();
   second();
@@ -153,7 +153,7 @@ TEST_F(SamplerTest, LooksInAnotherThread) {
   std::thread watchdog([&] {
     while (!over) {
       stir();
-      sampler.look();
+      sampler.check();
     }
   });
   for (int rung = 0; rung < 5;) {
@@ -175,7 +175,7 @@ TEST_F(SamplerTest, ReadsQueuePairsInPieces) {
   Program program(rig);
   program.open();
   const std::uint32_t pd = program.make_pd(), cq = program.make_cq();
-  constexpr std::size_t kCount = Sampler::kLooksInPiece + 10;
+  constexpr std::size_t kCount = Sampler::kVisitsInPiece + 10;
   for (std::size_t i = 0; i < kCount; ++i) {
     ASSERT_EQ(program.ask(abi::Command::kCreateQp, program.rc_qp(pd, cq)).header.error, 0);
   }

@@ -46,11 +46,11 @@ class WaitingThread {
   std::thread thread_;
 };
 
-// Virtual time: looks `looks` times at the watchdog's own interval.
-bool look(Watchdog& watchdog, Time* now, int looks) {
+// Virtual time: checks `checks` times at the watchdog's own interval.
+bool check(Watchdog& watchdog, Time* now, int checks) {
   bool alive = true;
-  for (int i = 0; i < looks; ++i) {
-    alive = watchdog.look(*now += Watchdog::kLookInterval);
+  for (int i = 0; i < checks; ++i) {
+    alive = watchdog.check(*now += Watchdog::kCheckInterval);
   }
   return alive;
 }
@@ -60,16 +60,16 @@ TEST(Watchdog, NamesABlockedThreadUntilItGoesOn) {
   Watchdog watchdog;
   watchdog.watch("worker 0", waiting.heartbeat);
   Time now = kNanosecondsPerSecond;
-  EXPECT_TRUE(look(watchdog, &now, 8));
+  EXPECT_TRUE(check(watchdog, &now, 8));
   EXPECT_TRUE(watchdog.stuck().empty());  // not for two seconds yet
-  EXPECT_FALSE(look(watchdog, &now, 2));
+  EXPECT_FALSE(check(watchdog, &now, 2));
   ASSERT_EQ(watchdog.stuck().size(), 1U);
   const Watchdog::Stuck stuck = watchdog.stuck().front();
   EXPECT_EQ(stuck.name, "worker 0");
   EXPECT_EQ(stuck.thread, waiting.heartbeat.thread());
   EXPECT_NE(stuck.doing.find("(read)"), std::string::npos) << stuck.doing;
   waiting.go_on();
-  EXPECT_TRUE(look(watchdog, &now, 1));
+  EXPECT_TRUE(check(watchdog, &now, 1));
   EXPECT_TRUE(watchdog.stuck().empty());
 }
 
@@ -78,7 +78,7 @@ TEST(Watchdog, AThreadThatMayBeLateIsNamedButDoesntEndTheDaemon) {
   Watchdog watchdog;
   watchdog.watch("flush", waiting.heartbeat, Watchdog::Need::kMayBeLate);
   Time now = kNanosecondsPerSecond;
-  EXPECT_TRUE(look(watchdog, &now, 12));
+  EXPECT_TRUE(check(watchdog, &now, 12));
   EXPECT_EQ(watchdog.stuck().size(), 1U);
 }
 
