@@ -25,7 +25,7 @@ class VerifiedDescriptor {
   void keep(UniqueFd descriptor) {
     end();
     struct stat status {};
-    if (look(descriptor.get(), &status)) {
+    if (status_of(descriptor.get(), &status)) {
       device_ = status.st_dev;
       inode_ = status.st_ino;
       number_ = descriptor.release();
@@ -35,7 +35,7 @@ class VerifiedDescriptor {
   // errno, and is no cancellation point.
   [[nodiscard]] int get() const {
     struct stat status {};
-    return kept() && look(number_, &status) && is(status) ? number_ : -1;
+    return kept() && status_of(number_, &status) && is(status) ? number_ : -1;
   }
   // Closes it if it is ours.
   void end() {
@@ -49,7 +49,7 @@ class VerifiedDescriptor {
   [[nodiscard]] ino_t inode() const { return inode_; }
 
  private:
-  static bool look(int descriptor, struct stat* status) {
+  static bool status_of(int descriptor, struct stat* status) {
     const int before = errno;
     const bool found = ::fstat(descriptor, status) == 0;
     errno = before;

@@ -23,13 +23,13 @@ using File = std::unique_ptr<std::FILE, int (*)(std::FILE*)>;
 
 // A file of the process's folder in /proc, each line of it. Everybody may read these two: the
 // daemon needs no right for it.
-template <typename Look>
-void read_lines(pid_t pid, const char* name, Look&& look) {
+template <typename Visit>
+void read_lines(pid_t pid, const char* name, Visit&& visit) {
   const File file(std::fopen(("/proc/" + std::to_string(pid) + "/" + name).c_str(), "re"),
                   &std::fclose);
   char line[256];
   while (file != nullptr && std::fgets(line, sizeof(line), file.get()) != nullptr) {
-    look(line);
+    visit(line);
   }
 }
 

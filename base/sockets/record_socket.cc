@@ -109,7 +109,7 @@ ReceiveStatus receive_record(int socket, Record* record) {
 }
 
 ReceiveStatus receive_plain_record(int socket, Record* record) {
-  const ReceiveStatus receipt = look_at_plain_record(socket, record);
+  const ReceiveStatus receipt = peek_plain_record(socket, record);
   if (receipt == ReceiveStatus::kRecord || receipt == ReceiveStatus::kTooLong) {
     discard_record(socket);
   }
@@ -127,7 +127,7 @@ void discard_record(int socket) {
   }
 }
 
-ReceiveStatus look_at_plain_record(int socket, Record* record) {
+ReceiveStatus peek_plain_record(int socket, Record* record) {
   std::array<std::byte, kRecordMax> buffer;  // what isn't a record costs no memory
   record->descriptors.clear();
   iovec part{buffer.data(), buffer.size()};

@@ -66,7 +66,7 @@ ReceiveStatus receive_record(int socket, Record* record);
 ReceiveStatus receive_plain_record(int socket, Record* record);
 // The same in two steps, for who would rather answer before the second one: a record, also one that
 // is too long, stays in the queue until it is discarded.
-ReceiveStatus look_at_plain_record(int socket, Record* record);
+ReceiveStatus peek_plain_record(int socket, Record* record);
 void discard_record(int socket);
 // Whether the socket can be closed without closing a descriptor that somebody sent.
 [[nodiscard]] bool nothing_waits(int socket);

@@ -81,14 +81,14 @@ Status Service::start_resolving(Id& id, Time deadline) {
   id.state = IdState::kResolvingAddress;
   id.resolve_deadline = deadline;
   resolving_.insert(id.serial);
-  if (look_again(id)) {
+  if (continue_resolving(id)) {
     stop_resolving(id);
   }
   return ok();
 }
 
 // True if resolution has finished, successfully or not.
-bool Service::look_again(Id& id) {
+bool Service::continue_resolving(Id& id) {
   EtherAddress mac;
   const auto resolution = resolve(id, now(), &mac);
   if (resolution && *resolution == Device::Resolution::kPending) {
@@ -106,7 +106,7 @@ bool Service::look_again(Id& id) {
 
 void Service::on_addresses_settled() {
   mads_.on_addresses_settled();
-  look_again_at_all();
+  continue_resolving_all();
 }
 
 // The packet begins with the transport headers of a management datagram: BTH and DETH.
@@ -129,9 +129,9 @@ void Service::on_path_error(const Device& device, const PathError& error) {
   }
 }
 
-void Service::look_again_at_all() {
+void Service::continue_resolving_all() {
   for (auto at = resolving_.begin(); at != resolving_.end();) {
-    at = look_again(*ids_.at(*at)) ? resolving_.erase(at) : std::next(at);
+    at = continue_resolving(*ids_.at(*at)) ? resolving_.erase(at) : std::next(at);
   }
 }
 
@@ -155,7 +155,7 @@ void Service::on_time() {
     return;
   }
   manager_.on_time(now());
-  look_again_at_all();
+  continue_resolving_all();
   pump();
 }
 

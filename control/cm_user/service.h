@@ -72,8 +72,8 @@ class Service {
  private:
   void on_mad(const cm::Route& route, std::span<const std::byte> bytes);
   void send(const cm::Outgoing& outgoing);
-  bool look_again(Id& id);
-  void look_again_at_all();
+  bool continue_resolving(Id& id);
+  void continue_resolving_all();
 
   Host host_;
   Gsi gsi_;  // QP1 of all devices

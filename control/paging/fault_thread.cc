@@ -80,7 +80,7 @@ void FaultThread::prefetch(Prefetch wanted) {
   tasks_.put([this, wanted = std::move(wanted)] { pager_.prefetch(wanted, clock()); });
 }
 
-void FaultThread::look_again(const std::shared_ptr<Mirror>& mirror) {
+void FaultThread::retry_faults(const std::shared_ptr<Mirror>& mirror) {
   tasks_.put([this, mirror] { pager_.changed(mirror, clock()); });
 }
 

@@ -45,7 +45,7 @@ class FaultThread final : public FaultWaiters, private PagingPeer {
   void close(const std::shared_ptr<Mirror>& mirror);
   void prefetch(Prefetch wanted);
 
-  void look_again(const std::shared_ptr<Mirror>& mirror) override;  // any thread
+  void retry_faults(const std::shared_ptr<Mirror>& mirror) override;  // any thread
 
  private:
   void serve();

@@ -81,7 +81,7 @@ void InvalidationThread::forget(const std::shared_ptr<Mirror>& mirror, std::uint
   tasks_->put([this, mirror, first, end] {
     mirror->invalidate(kOurBlock, first, end, true);
     mirror->unblock(kOurBlock);
-    waiters_->look_again(mirror);
+    waiters_->retry_faults(mirror);
   });
 }
 
@@ -141,7 +141,7 @@ void InvalidationThread::take_turn(Mirror* mirror) {
   } else if (channel.closing) {
     const std::shared_ptr<Mirror> closed = channel.mirror;
     drop(mirror);
-    waiters_->look_again(closed);
+    waiters_->retry_faults(closed);
   } else if (!finish(channel)) {
     close_memory(channel);
     wait_for_turn(channel);
@@ -167,7 +167,7 @@ void InvalidationThread::close_memory(Channel& channel) {
   channel.mirror->close();
   channel.closing = true;
   begin(channel, kClosingBlock, 0, Mirror::kAddressEnd, true);
-  waiters_->look_again(channel.mirror);
+  waiters_->retry_faults(channel.mirror);
 }
 
 // Tells a program that waits for an answer that there will be none: its call then takes the memory
@@ -199,7 +199,7 @@ bool InvalidationThread::on_record(Channel& channel, const Record& record) {
   if (said->over) {
     std::erase(channel.open, block);
     channel.mirror->unblock(block);
-    waiters_->look_again(channel.mirror);
+    waiters_->retry_faults(channel.mirror);
     return true;
   }
   if (channel.open.size() >= abi::kInvalidationsMax) {

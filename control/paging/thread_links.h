@@ -17,14 +17,14 @@ class FaultWaiters {
  public:
   virtual ~FaultWaiters() = default;
   // An invalidation of the mirror has ended, or the mirror is closed: waiting faults are retried.
-  virtual void look_again(const std::shared_ptr<Mirror>& mirror) = 0;
+  virtual void retry_faults(const std::shared_ptr<Mirror>& mirror) = 0;
 };
 
 // The invalidation thread's interface for the fault thread.
 class PageRemover {
  public:
   virtual ~PageRemover() = default;
-  // Drops what is known of the range, then calls FaultWaiters::look_again.
+  // Drops what is known of the range, then calls FaultWaiters::retry_faults.
   virtual void forget(const std::shared_ptr<Mirror>& mirror, std::uint64_t first,
                       std::uint64_t end) = 0;
   // Releases memory until the resident limits hold.

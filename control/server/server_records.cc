@@ -93,7 +93,7 @@ void Server::receive(std::uint64_t id, Connection& connection) {
       return serve_page(id, connection, *page);
     }
     Record record;
-    const ReceiveStatus receipt = look_at_plain_record(connection.socket->get(), &record);
+    const ReceiveStatus receipt = peek_plain_record(connection.socket->get(), &record);
     if (receipt == ReceiveStatus::kNothing) {
       return;
     }

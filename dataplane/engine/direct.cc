@@ -22,7 +22,7 @@ bool Worker::State::may_copy_between(const QpEntry& one, const QpEntry& other) c
 
 // The queue pair is next to send: prefetches what its peer, and the peer of the one behind it, will
 // need.
-void Worker::State::look_ahead_local_peer(const QpEntry& entry) const {
+void Worker::State::prefetch_local_peer(const QpEntry& entry) const {
   if (entry.next != nullptr) {
     prefetch_line(entry.next->neighbour);  // its first line is enough
   }

@@ -179,7 +179,7 @@ void Worker::State::deliver_to_none(Frame* frame) {
 }
 
 // Prefetches what the frames behind the first one will need. REQUIRES: there is one.
-void Worker::State::look_ahead(std::span<Frame* const> frames) const {
+void Worker::State::prefetch_ahead(std::span<Frame* const> frames) const {
   constexpr std::size_t kEntryAhead = 2, kQpAhead = 1;
   if (frames.size() > kEntryAhead) {
     table.prefetch_entry(frames[kEntryAhead]->packet.dest_qpn);
@@ -208,7 +208,7 @@ bool Worker::State::drain_frames(Role role) {
     for (std::uint32_t i = 0; i < count; ++i) {
       const std::uint32_t qpn = burst[i]->packet.dest_qpn;
       if (i + 1 < count && burst[i + 1]->packet.dest_qpn != qpn) {
-        look_ahead({burst.data() + i, count - i});
+        prefetch_ahead({burst.data() + i, count - i});
       }
       if (!is_intact(burst[i])) [[unlikely]] {
         continue;

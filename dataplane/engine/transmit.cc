@@ -44,7 +44,7 @@ bool Worker::State::transmit_bursts(PortState& port) {
 // With more queue pairs in line than the second-level cache holds, prefetches for three of them:
 // the work request of the next, the state of the one after it, the entry of the third. So each step
 // finds what the one before loaded. Those of the same user, whose turn mostly comes next.
-void Worker::State::look_ahead_in_line(const QpEntry& entry) {
+void Worker::State::prefetch_in_line(const QpEntry& entry) {
   const QpEntry* const next = entry.next;
   if (next == nullptr) {
     return;
@@ -75,10 +75,10 @@ bool Worker::State::transmit(PortState& port) {
          direct_bytes < kDirectBytesMax) {
     QpEntry& entry = *queue.front();
     if (queue.size() > kCachedMax) {
-      look_ahead_in_line(entry);
+      prefetch_in_line(entry);
     }
     if (config.direct && entry.next != nullptr) {
-      look_ahead_local_peer(*entry.next);
+      prefetch_local_peer(*entry.next);
     }
     const std::uint32_t granted = queue.grant(entry);
     std::uint32_t sent = 0;

@@ -22,7 +22,7 @@ NoEvents no_events;
 }  // namespace
 
 Worker::State::State(const Config& from)
-    : config(from), steered(from.workers), stalls(from.looker) {
+    : config(from), steered(from.workers), stalls(from.read_usage) {
   UROCE_CHECK(config.keys != nullptr && config.index < config.workers);
   copy_notifier = std::make_shared<CopyNotifier>(
       config.wakeup == nullptr ? std::function<void()>()
@@ -84,7 +84,7 @@ bool Worker::poll(Time now) {
   busy |= self.drain_doorbells();
   if (self.catch_up_left == 0) {
     busy |= self.expire_timers();
-    busy |= self.look_for_silent_reads();
+    busy |= self.check_silent_reads();
   }
   busy |= self.drain_deferred(busy);
   self.serve_nobody();
@@ -114,7 +114,7 @@ bool Worker::poll(Time now) {
 // the cache. Just far enough ahead that each step's lines have arrived when the next one reads
 // them: queue pairs are 4 KiB apart, and the same lines of more than eight of them evict each other
 // from the first-level cache. `begins`: the first one is a burst's first.
-void Worker::State::look_ahead(std::span<Qp* const> rung, bool begins) const {
+void Worker::State::prefetch_ahead(std::span<Qp* const> rung, bool begins) const {
   constexpr std::size_t kQpAhead = 6, kTableAhead = 4, kEntryAhead = 2;
   if (begins && rung.size() > 1) {
     for (Qp* const qp : rung.first(std::min(kQpAhead, rung.size()))) {
@@ -174,7 +174,7 @@ bool Worker::State::drain_doorbells() {
     }
     drained += count;
     for (std::uint32_t i = 0; i < count; ++i) {
-      look_ahead({burst.data() + i, count - i}, i == 0);
+      prefetch_ahead({burst.data() + i, count - i}, i == 0);
       QpEntry* entry = table.find(burst[i]->config().qpn);
       if (entry != nullptr) {
         UROCE_PROBE1(post, entry->qp->config().qpn);
@@ -213,7 +213,7 @@ void Worker::State::flush_queues() {
   late_events.flush_listed(now);
   for (CompletionQueue* queue : dirty_queues) {
     late_events.flush(*queue, now);
-    naps.look_at(*queue);
+    naps.on_completions(*queue);
   }
   dirty_queues.clear();
 }
@@ -251,8 +251,8 @@ Time Worker::next_deadline() const {
   if (!self.withheld.empty()) {
     next = std::min(next, self.next_withheld);
   }
-  if (self.next_reads_look != kNever) {
-    next = std::min(next, self.next_reads_look + self.absent);
+  if (self.next_reads_check != kNever) {
+    next = std::min(next, self.next_reads_check + self.absent);
   }
   next = std::min({next, self.page_budget.deadline(), self.copies_deadline()});
   return self.requester_ring.empty() && self.rings[0]->empty() && self.rings[1]->empty() ? next : 0;

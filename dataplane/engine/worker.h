@@ -89,7 +89,7 @@ class Worker {
     PagingQueues* paging = nullptr;  // nullptr: no on-demand paging
     Wakeup* wakeup = nullptr;        // for workers that may sleep, and have peers
     Recovery recovery = Recovery::kSelective;
-    Stalls::Looker looker = Stalls::look_at_thread;  // tests have their own time
+    Stalls::UsageReader read_usage = Stalls::thread_usage;  // tests have their own time
     // Messages between queue pairs of this worker need no frames (qp/direct/README.md).
     bool direct = false;
     Time (*clock)() = nullptr;  // as Turn has it

@@ -176,7 +176,7 @@ struct Worker::State final : FaultSink {
   Stalls stalls;
   std::deque<std::uint32_t> withheld;  // queue pairs that must wait, and have something to do
   Time next_withheld = 0;
-  Time next_reads_look = kNever;  // for silent peers, as ran() has it; kNever: no READ waits
+  Time next_reads_check = kNever;  // for silent peers, as ran() has it; kNever: no READ waits
   std::map<std::uint64_t, std::uint32_t> qps_of_users;  // how many, by user
   bool may_defer = true;                                // the current frame can wait for its page
   std::deque<std::uint32_t> starved;                    // queue pairs that found no record
@@ -266,7 +266,7 @@ struct Worker::State final : FaultSink {
   static void end_promise(PortState& port, QpEntry& entry);
   void recount_reads(QpEntry& entry, PortState& port);
   void resume_reads(PortState& port);
-  bool look_for_silent_reads();
+  bool check_silent_reads();
 
   // receive.cc
   bool receive();
@@ -285,7 +285,7 @@ struct Worker::State final : FaultSink {
   bool drain_frames(Role role);
   bool deliver(QpEntry& entry, Role role, Frame* frame);
   bool deliver(QpEntry& entry, Role role, Frame* frame, Turn& lent);
-  void look_ahead(std::span<Frame* const> frames) const;
+  void prefetch_ahead(std::span<Frame* const> frames) const;
   void release(Frame* frame);
   void capture_received(const PortState& port, Frame** frames, std::uint32_t count);
   UROCE_ONE_PLACE void drop(Frame* frame, Drop reason);
@@ -309,10 +309,10 @@ struct Worker::State final : FaultSink {
   void forget_neighbours(QpEntry& entry);
   [[nodiscard]] QpEntry* find_neighbour(PortState& port, const Qp& qp);
   [[nodiscard]] QpEntry* local_peer(PortState& port, QpEntry& entry);
-  void look_ahead_local_peer(const QpEntry& entry) const;
+  void prefetch_local_peer(const QpEntry& entry) const;
 
   // transmit.cc
-  static void look_ahead_in_line(const QpEntry& entry);
+  static void prefetch_in_line(const QpEntry& entry);
   bool transmit_bursts(PortState& port);
   bool transmit(PortState& port);
   bool send(PortState& port);
@@ -320,7 +320,7 @@ struct Worker::State final : FaultSink {
   void take_hairpins(PortState& port);
 
   // worker.cc
-  void look_ahead(std::span<Qp* const> rung, bool begins) const;
+  void prefetch_ahead(std::span<Qp* const> rung, bool begins) const;
   bool drain_doorbells();
   bool expire_timers();
   void flush_queues();

@@ -1,4 +1,4 @@
-// The fault thread's operations on a mirror's pages: look, populate.
+// The fault thread's operations on a mirror's pages: find_run, populate.
 
 #include "mmu/mirror/mirror.h"
 
@@ -124,7 +124,7 @@ bool Mirror::blocked(std::uint64_t first, std::uint64_t end) const {
                      [&](const Block& block) { return first < block.end && block.first < end; });
 }
 
-Mirror::Look Mirror::look(std::uint64_t first, std::uint64_t end, bool write) {
+Mirror::PageRun Mirror::find_run(std::uint64_t first, std::uint64_t end, bool write) {
   const std::lock_guard lock(mutex_);
   end = std::min({end, first / kChunk * kChunk + kChunk, kAddressEnd});
   if (first >= end) {
@@ -169,7 +169,7 @@ Mirror::Look Mirror::look(std::uint64_t first, std::uint64_t end, bool write) {
           .anonymous = (kind & 2U) != 0};
 }
 
-Mirror::Populated Mirror::populate(const Look& run, bool write) {
+Mirror::Populated Mirror::populate(const PageRun& run, bool write) {
   std::byte* host = nullptr;
   const std::size_t page = run.first % kChunk / kPage;
   const std::size_t length = run.end - run.first;
@@ -256,7 +256,7 @@ bool Mirror::populate_inline(std::uint64_t address, bool write) {
 void Mirror::adopt_present(std::uint64_t first, std::uint64_t end) {
   std::vector<unsigned char> present(kPagesInChunk);
   while (first < end) {
-    const Look there = look(first, end, false);
+    const PageRun there = find_run(first, end, false);
     if (there.state == State::kOutside || there.state == State::kClosed) {
       return;
     }
@@ -272,7 +272,7 @@ void Mirror::adopt_present(std::uint64_t first, std::uint64_t end) {
                                                      there.end - first, present.data()) == 0;
     for (std::size_t i = 0; looked && i < pages; ++i) {
       if ((present[i] & 1U) != 0) {
-        Look one = there;
+        PageRun one = there;
         one.first = first + i * kPage;
         one.end = one.first + kPage;
         // Outcomes other than kDone leave it to a fault.

@@ -134,14 +134,14 @@ class Mirror {
     kClosed,   // the session has ended
     kOutside,  // not an address of a program
   };
-  struct Look {
+  struct PageRun {
     State state = State::kUnknown;
     std::uint64_t first = 0, end = 0;  // the run that is in this state; within one chunk
     std::uint64_t changes = 0;         // changes() at that time
     bool anonymous = false;            // an arena's pages
   };
   // The next step for the pages at `first`.
-  Look look(std::uint64_t first, std::uint64_t end, bool write);
+  PageRun find_run(std::uint64_t first, std::uint64_t end, bool write);
 
   // The number of changes so far: to be passed to describe() with the program's later answer.
   std::uint64_t changes();
@@ -158,8 +158,8 @@ class Mirror {
     kChanged,  // invalidated since: look again
     kFailed,   // the memory isn't available (file truncated, no memory)
   };
-  // Populates pages that look() called kAbsent: a run, or a part of one.
-  Populated populate(const Look& run, bool write);
+  // Populates pages that find_run() called kAbsent: a run, or a part of one.
+  Populated populate(const PageRun& run, bool write);
   // Sets the bits of pages that are in memory already; for PREFETCH_NO_FAULT.
   void adopt_present(std::uint64_t first, std::uint64_t end);
 

@@ -74,15 +74,15 @@ void Pager::bring_neighbours(std::span<PageFault*> batch) {
 // Populates what needs no help from the program.
 void Pager::bring(Mirror& mirror, std::uint64_t first, std::uint64_t end, bool write) {
   while (first < end) {
-    const Mirror::Look look = mirror.look(first, end, write);
-    if (look.state == Mirror::State::kOutside || look.end <= first) {
+    const Mirror::PageRun run = mirror.find_run(first, end, write);
+    if (run.state == Mirror::State::kOutside || run.end <= first) {
       return;
     }
-    if (look.state == Mirror::State::kAbsent) {
+    if (run.state == Mirror::State::kAbsent) {
       // The outcome doesn't matter: each fault checks for itself.
-      static_cast<void>(mirror.populate(look, write));
+      static_cast<void>(mirror.populate(run, write));
     }
-    first = look.end;
+    first = run.end;
   }
 }
 
@@ -102,18 +102,18 @@ Pager::Step Pager::step(Work& work, PageFault& fault, Time now) {
   }
   const std::uint64_t end = end_page(fault.request);
   for (std::uint64_t page = first_page(fault.request); page < end;) {
-    const Mirror::Look look = mirror.look(page, end, fault.request.write);
+    const Mirror::PageRun run = mirror.find_run(page, end, fault.request.write);
     // Doesn't ask the program for pages that nobody would wait for.
     const bool late = time_.update(now) >= fault.fails_at;
     Step step = Step::kDone;
-    switch (look.state) {
+    switch (run.state) {
       case Mirror::State::kResident:
-        page = look.end;
+        page = run.end;
         continue;
       case Mirror::State::kAbsent:
-        switch (mirror.populate(look, fault.request.write)) {
+        switch (mirror.populate(run, fault.request.write)) {
           case Mirror::Populated::kDone:
-            page = look.end;
+            page = run.end;
             continue;
           case Mirror::Populated::kChanged:
             ++fault.retries;
@@ -215,7 +215,7 @@ void Pager::ask(const std::shared_ptr<Mirror>& mirror, std::uint64_t first, std:
     // Its program is gone; waiting faults fail now rather than later.
     mirror->close();
     work_of(mirror).questions.clear();
-    peer_.look_again(mirror);
+    peer_.retry_faults(mirror);
   }
 }
 

@@ -39,7 +39,7 @@ class PagingPeer {
   virtual void forget(const std::shared_ptr<Mirror>& mirror, std::uint64_t first,
                       std::uint64_t end) = 0;
   // Calls Pager::changed soon, not from within.
-  virtual void look_again(const std::shared_ptr<Mirror>& mirror) = 0;
+  virtual void retry_faults(const std::shared_ptr<Mirror>& mirror) = 0;
   virtual Time clock() = 0;
   // The following work serves no fault, so it doesn't deserve the priority. `true` before, `false`
   // after it.

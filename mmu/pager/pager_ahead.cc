@@ -44,15 +44,15 @@ bool Pager::serve_ahead() {
   }
   Ahead ahead = std::move(ahead_.front());
   ahead_.pop_front();
-  const Mirror::Look look =
-      ahead.mirror->look(ahead.first, std::min(ahead.end, ahead.first + kSliceBytes), ahead.write);
-  switch (look.state) {
+  const Mirror::PageRun run = ahead.mirror->find_run(
+      ahead.first, std::min(ahead.end, ahead.first + kSliceBytes), ahead.write);
+  switch (run.state) {
     case Mirror::State::kAbsent:
       // A file would get blocks, or dirty pages, that nobody writes to.
-      if (ahead.guess && (frugal_ || (ahead.write && !look.anonymous))) {
+      if (ahead.guess && (frugal_ || (ahead.write && !run.anonymous))) {
         return true;
       }
-      if (ahead.mirror->populate(look, ahead.write) == Mirror::Populated::kFailed) {
+      if (ahead.mirror->populate(run, ahead.write) == Mirror::Populated::kFailed) {
         return true;
       }
       break;
@@ -64,7 +64,7 @@ bool Pager::serve_ahead() {
     default:
       return true;
   }
-  ahead.first = look.end;
+  ahead.first = run.end;
   ahead.asked = false;
   if (ahead.first < ahead.end) {
     ahead_.push_front(std::move(ahead));

@@ -61,9 +61,9 @@ class Daemon final : public PagingPeer {
   void forget(const std::shared_ptr<Mirror>& of, std::uint64_t first, std::uint64_t end) override {
     of->invalidate(0, first, end, true);
     of->unblock(0);
-    look_again_ = true;
+    retry_faults_ = true;
   }
-  void look_again(const std::shared_ptr<Mirror>& /*of*/) override { look_again_ = true; }
+  void retry_faults(const std::shared_ptr<Mirror>& /*of*/) override { retry_faults_ = true; }
   Time clock() override { return now_; }
   void in_background(bool /*begins*/) override {}
 
@@ -88,7 +88,7 @@ class Daemon final : public PagingPeer {
   std::vector<std::uint32_t> open_;  // invalidations that haven't ended
   std::uint32_t asked_ = 0;
   std::uint32_t wanted_ = 0, answered_ = 0;  // prefetches
-  bool look_again_ = false;
+  bool retry_faults_ = false;
   Time now_ = kNanosecondsPerSecond;
 };
 
@@ -344,7 +344,7 @@ void Daemon::touch(ByteSource& input) const {
 void Daemon::serve() {
   for (bool busy = true; busy;) {
     busy = pager_.serve(now_);
-    if (std::exchange(look_again_, false)) {
+    if (std::exchange(retry_faults_, false)) {
       pager_.changed(mirror_, now_);
       busy = true;
     }

@@ -72,7 +72,7 @@ void Paging::forget(const std::shared_ptr<Mirror>& mirror, std::uint64_t first, 
   });
 }
 
-void Paging::look_again(const std::shared_ptr<Mirror>& mirror) {
+void Paging::retry_faults(const std::shared_ptr<Mirror>& mirror) {
   orders_.push_back([=, this] { pager_.changed(mirror, now_); });
 }
 
@@ -130,7 +130,7 @@ bool Paging::end_changes() {
   for (const Change& change : open_) {
     if (change.over_at <= now_) {
       mirror_->unblock(change.block);
-      look_again(mirror_);
+      retry_faults(mirror_);
       ended = true;
     }
   }

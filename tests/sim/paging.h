@@ -51,7 +51,7 @@ class Paging final : private PagingPeer {
            std::uint32_t sequence) override;
   void forget(const std::shared_ptr<Mirror>& mirror, std::uint64_t first,
               std::uint64_t end) override;
-  void look_again(const std::shared_ptr<Mirror>& mirror) override;
+  void retry_faults(const std::shared_ptr<Mirror>& mirror) override;
   Time clock() override { return now_; }
   void in_background(bool /*begins*/) override {}
 

@@ -24,7 +24,7 @@ class Naps {
   static constexpr std::uint32_t kBusyTurnsMax = 8;
 
   // The queue has got completions.
-  void look_at(CompletionQueue& queue) {
+  void on_completions(CompletionQueue& queue) {
     if (!queue.has_nap()) [[likely]] {
       return;
     }

@@ -8,7 +8,7 @@
 
 namespace uroce {
 
-Stalls::Look Stalls::look_at_thread() {
+Stalls::Usage Stalls::thread_usage() {
   rusage usage{};
   getrusage(RUSAGE_THREAD, &usage);
   return {.now = monotonic_now(),
@@ -20,31 +20,31 @@ void Stalls::serves(std::uint64_t user) {
   if (serving_ && user == user_) {
     return;
   }
-  const Look look = looker_();
+  const Usage usage = read_usage_();
   if (serving_) {
-    end_step(look);
+    end_step(usage);
   }
   serving_ = true;
   user_ = user;
-  begin_ = look;
+  begin_ = usage;
 }
 
 void Stalls::turn_ends() {
   if (serving_) {
-    end_step(looker_());
+    end_step(read_usage_());
     serving_ = false;
   }
 }
 
 // Time in which others had the processor isn't charged to the user: the thread didn't wait then.
 // Nor is time in which the process was stopped: it waited, but not for a page.
-void Stalls::end_step(const Look& look) {
-  const Duration took = look.now - begin_.now;
-  if (took >= kMin && look.waits != begin_.waits && look.faults != begin_.faults) {
+void Stalls::end_step(const Usage& usage) {
+  const Duration took = usage.now - begin_.now;
+  if (took >= kMin && usage.waits != begin_.waits && usage.faults != begin_.faults) {
     ++count_;
     total_ += took;
     if (user_ != kNobody) {
-      charge(look.now, took);
+      charge(usage.now, took);
     }
   }
 }

@@ -36,16 +36,16 @@ class Stalls {
   // The user to which work for nobody in particular is charged: never in debt.
   static constexpr std::uint64_t kNobody = ~std::uint64_t{0};
 
-  struct Look {
+  struct Usage {
     Time now = 0;
     // Of this thread so far: voluntary context switches (waits in the kernel) and page faults.
     std::uint64_t waits = 0;
     std::uint64_t faults = 0;
   };
-  using Looker = Look (*)();
-  static Look look_at_thread();
+  using UsageReader = Usage (*)();
+  static Usage thread_usage();
 
-  explicit Stalls(Looker looker = look_at_thread) : looker_(looker) {}
+  explicit Stalls(UsageReader read_usage = thread_usage) : read_usage_(read_usage) {}
 
   // The thread was kept from running for `away` before the turn that begins.
   void was_away(Time now, Duration away) {
@@ -79,14 +79,14 @@ class Stalls {
   };
 
   [[nodiscard]] Duration debt_of(std::uint64_t user, Time now) const;
-  void end_step(const Look& look);
+  void end_step(const Usage& usage);
   void charge(Time now, Duration took);
 
-  Looker looker_;
+  UsageReader read_usage_;
   Time watched_until_ = 0;
   bool serving_ = false;
   std::uint64_t user_ = 0;
-  Look begin_;
+  Usage begin_;
   std::array<Debt, kUsersMax> debts_{};
   std::size_t debtors_ = 0;
   std::uint64_t count_ = 0;

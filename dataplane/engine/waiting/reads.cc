@@ -46,7 +46,7 @@ void Worker::State::recount_reads(QpEntry& entry, PortState& port) {
     entry.reads_waiting = true;
     port.reads_waiting.insert(was_next ? port.reads_waiting.begin() : port.reads_waiting.end(),
                               entry.qpn);
-    next_reads_look = std::min(next_reads_look, ran() + kReadsSilentMax);
+    next_reads_check = std::min(next_reads_check, ran() + kReadsSilentMax);
   }
   // If none are on their way, nothing else may restart those that wait.
   if (!port.reads_waiting.empty() && (less || port.read_frames_taken() == 0)) {
@@ -82,8 +82,8 @@ void Worker::State::resume_reads(PortState& port) {
 
 // An unanswered READ may have no timer, and then nothing else would ever end the wait of those
 // behind it.
-bool Worker::State::look_for_silent_reads() {
-  if (ran() < next_reads_look) {
+bool Worker::State::check_silent_reads() {
+  if (ran() < next_reads_check) {
     return false;
   }
   table.for_each([this](QpEntry& entry) {
@@ -95,11 +95,11 @@ bool Worker::State::look_for_silent_reads() {
       end_promise(*ports[entry.port], entry);  // it had to stop sending before its turn came
     }
   });
-  next_reads_look = kNever;
+  next_reads_check = kNever;
   for (auto& port : ports) {
     resume_reads(*port);
     if (!port->reads_waiting.empty()) {
-      next_reads_look = ran() + kReadsSilentMax;
+      next_reads_check = ran() + kReadsSilentMax;
     }
   }
   return true;

@@ -19,7 +19,7 @@ class DirectPolicy {
   static constexpr std::uint32_t kDetourMax = 63;  // messages
 
   // Whether the peer is local, that is, can be reached without frames.
-  void look(bool local_peer) { has_local_peer_ = local_peer; }
+  void set_local_peer(bool local_peer) { has_local_peer_ = local_peer; }
   [[nodiscard]] bool open() const { return has_local_peer_ && detour_ == 0; }
 
   void taken() { last_detour_ = 0; }

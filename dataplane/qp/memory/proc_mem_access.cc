@@ -75,7 +75,7 @@ void read_ahead(const MemoryScope& scope, ProcMemSlot& slow, const Region& regio
 // Whether the memory for which bytes were collected is still registered under the same keys. It may
 // have been deregistered since, and be in the program's use again: the packets after those that
 // touched it needn't have done so again.
-Access look_again(const MemoryScope& scope, const ProcMemCopy& open) {
+Access recheck_keys(const MemoryScope& scope, const ProcMemCopy& open) {
   for (const ProcMemCopy::Segment& segment : open.segments) {
     const Region* region = nullptr;
     const Access access = scope.keys.check(segment.key, scope.pd, 0, 0, kAccessLocalWrite, &region);
@@ -92,7 +92,7 @@ Access look_again(const MemoryScope& scope, const ProcMemCopy& open) {
 
 // kNotResident if there is no room now; the sink makes sure that the role is resumed.
 Access store_collected(const MemoryScope& scope, ProcMemSlot& slow) {
-  if (const Access access = look_again(scope, *slow.open); access != Access::kGranted) {
+  if (const Access access = recheck_keys(scope, *slow.open); access != Access::kGranted) {
     return access;
   }
   if (!set_off(scope, slow, &slow.open)) {

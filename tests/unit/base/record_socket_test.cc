@@ -23,7 +23,7 @@ class RecordSocketTest : public testing::Test {
   }
   std::size_t length() {
     Record record;
-    EXPECT_EQ(look_at_plain_record(here_.get(), &record), ReceiveStatus::kRecord);
+    EXPECT_EQ(peek_plain_record(here_.get(), &record), ReceiveStatus::kRecord);
     return record.bytes.size();
   }
 
@@ -51,14 +51,14 @@ TEST_F(RecordSocketTest, OneWhoseSenderHasGoneIsDiscardedToo) {
   there_.reset();
   discard_record(here_.get());
   Record record;
-  EXPECT_EQ(look_at_plain_record(here_.get(), &record), ReceiveStatus::kClosed);
+  EXPECT_EQ(peek_plain_record(here_.get(), &record), ReceiveStatus::kClosed);
 }
 
 TEST_F(RecordSocketTest, ATooLongRecordIsDiscarded) {
   given(kRecordMax + 1);
   given(40);
   Record record;
-  EXPECT_EQ(look_at_plain_record(here_.get(), &record), ReceiveStatus::kTooLong);
+  EXPECT_EQ(peek_plain_record(here_.get(), &record), ReceiveStatus::kTooLong);
   discard_record(here_.get());
   EXPECT_EQ(length(), 40U);
 }

@@ -65,7 +65,7 @@ class AtOnceTest : public ::testing::Test {
   [[nodiscard]] const WorkerCounters& counters() const { return stations_.b.worker.counters(); }
 
   PagingQueues queues_{1, {}};
-  Stations stations_{{}, {}, &queues_, nullptr, Stalls::look_at_thread, look_at_clock};
+  Stations stations_{{}, {}, &queues_, nullptr, Stalls::thread_usage, look_at_clock};
   Quiescence quiescence_;
   PagedProgram program_{quiescence_};
   std::uint32_t key_ = 0;

@@ -47,10 +47,10 @@ TEST(Naps, EndWithTheCompletionsThatTheyWaitFor) {
   Naps naps;
   napper.nap_until(3);
   napper.complete(2);
-  naps.look_at(napper.queue);
+  naps.on_completions(napper.queue);
   EXPECT_TRUE(napper.naps());
   napper.complete(1);
-  naps.look_at(napper.queue);
+  naps.on_completions(napper.queue);
   EXPECT_FALSE(napper.naps());
   // A new nap is unknown to the worker until the queue gets a completion.
   napper.nap_until(8);
@@ -64,9 +64,9 @@ TEST(Naps, EndWhenTheWorkerHasNothingElseToDo) {
   for (Napper* each : {&napper, &gone}) {
     each->nap_until(8);
     each->complete(1);
-    naps.look_at(each->queue);
+    naps.on_completions(each->queue);
   }
-  naps.look_at(without.queue);
+  naps.on_completions(without.queue);
   naps.forget(gone.queue);
   naps.turn_ends(true);
   EXPECT_TRUE(napper.naps());
@@ -81,7 +81,7 @@ TEST(Naps, EndAfterAWhileIfTheWorkerStaysBusy) {
   for (int round = 0; round < 2; ++round) {
     napper.nap_until(20);
     napper.complete(1);
-    naps.look_at(napper.queue);
+    naps.on_completions(napper.queue);
     for (std::uint32_t turn = 0; turn < Naps::kBusyTurnsMax; ++turn) {
       EXPECT_TRUE(napper.naps());
       naps.turn_ends(true);
@@ -90,10 +90,10 @@ TEST(Naps, EndAfterAWhileIfTheWorkerStaysBusy) {
     // A nap that ended early leaves the next one its full time.
     napper.nap_until(20);
     napper.complete(1);
-    naps.look_at(napper.queue);
+    naps.on_completions(napper.queue);
     naps.turn_ends(true);
     napper.nap_until(0);
-    naps.look_at(napper.queue);
+    naps.on_completions(napper.queue);
     EXPECT_FALSE(napper.naps());
   }
 }
@@ -105,8 +105,8 @@ TEST(Naps, OfVeryManyQueuesEndAtOnce) {
     nappers.push_back(std::make_unique<Napper>(i + 1));
     nappers.back()->nap_until(8);
     nappers.back()->complete(1);
-    naps.look_at(nappers.back()->queue);
-    naps.look_at(nappers.back()->queue);  // isn't listed twice
+    naps.on_completions(nappers.back()->queue);
+    naps.on_completions(nappers.back()->queue);  // isn't listed twice
     EXPECT_EQ(nappers.back()->naps(), i < Naps::kListedMax);
   }
 }
@@ -131,7 +131,7 @@ TEST(Naps, WakeTheThread) {
     std::this_thread::yield();
   }
   napper.complete(1);
-  naps.look_at(napper.queue);
+  naps.on_completions(napper.queue);
   program.join();
   EXPECT_LT(monotonic_now() - begun, kLong);
 }

@@ -11,12 +11,12 @@ constexpr Duration kStallMs = kNanosecondsPerMillisecond;
 constexpr std::uint64_t kUser = 7;
 constexpr std::uint64_t kOtherUser = 8;
 
-// What look() returns.
-Stalls::Look there;
-// How much each look adds to the one before.
-Stalls::Look each_later;
+// What usage() returns.
+Stalls::Usage there;
+// How much each reading adds to the one before.
+Stalls::Usage each_later;
 
-Stalls::Look look() {
+Stalls::Usage usage() {
   there.now += each_later.now;
   there.waits += each_later.waits;
   there.faults += each_later.faults;
@@ -42,13 +42,13 @@ class StallsTest : public testing::Test {
     return stalls_.count() != before;
   }
 
-  Stalls stalls_{look};
+  Stalls stalls_{usage};
 };
 
 TEST_F(StallsTest, WatchesOnlyAfterALateTurnAndForAWhile) {
   EXPECT_TRUE(stalls_.watches(there.now + Stalls::kWatched - 1));
   EXPECT_FALSE(stalls_.watches(there.now + Stalls::kWatched));
-  Stalls other(look);
+  Stalls other(usage);
   other.was_away(there.now, Stalls::kNoticed - 1);
   EXPECT_FALSE(other.watches(there.now));
 }
@@ -158,7 +158,7 @@ class StalledWorker : public testing::Test {
   }
 
   PagingQueues paging_{1, {}};
-  Stations stations_{{}, {}, &paging_, nullptr, look};
+  Stations stations_{{}, {}, &paging_, nullptr, usage};
 };
 
 TEST_F(StalledWorker, ServesOthersFirstAndThePeerRetries) {

@@ -34,11 +34,12 @@ struct Station {
 };
 
 struct Stations {
-  // `paging`: where b's queue pairs raise faults and flushes, and `paging_of_a` a's. `looker` and
-  // `clock`: b's.
+  // `paging`: where b's queue pairs raise faults and flushes, and `paging_of_a` a's. `read_usage`
+  // and `clock`: b's.
   explicit Stations(const PairConfig& config = {}, const LinkConfig& link = {},
                     PagingQueues* paging = nullptr, PagingQueues* paging_of_a = nullptr,
-                    Stalls::Looker looker = Stalls::look_at_thread, Time (*clock)() = nullptr)
+                    Stalls::UsageReader read_usage = Stalls::thread_usage,
+                    Time (*clock)() = nullptr)
       : pair(config),
         ports(make_link(link)),
         a({.ports = {ports.first.get()}, .keys = &pair.a.keys(), .paging = paging_of_a},
@@ -46,7 +47,7 @@ struct Stations {
         b({.ports = {ports.second.get()},
            .keys = &pair.b.keys(),
            .paging = paging,
-           .looker = looker,
+           .read_usage = read_usage,
            .clock = clock},
           "10.0.0.2") {
     a.add(pair.a.qp());

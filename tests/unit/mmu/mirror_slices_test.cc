@@ -26,7 +26,7 @@ class MirrorSlices : public testing::Test {
   }
   void touch_each_chunk() {
     for (std::uint64_t at = kBase; at < kSlicedEnd; at += Mirror::kChunk) {
-      ASSERT_EQ(mirror_.populate(mirror_.look(at, at + kPage, true), true),
+      ASSERT_EQ(mirror_.populate(mirror_.find_run(at, at + kPage, true), true),
                 Mirror::Populated::kDone);
     }
   }
@@ -49,7 +49,7 @@ class MirrorSlices : public testing::Test {
 
 TEST_F(MirrorSlices, ChunksPerSliceAreBoundedAndAllIsBlockedAtOnce) {
   Mirror::Invalidation all = mirror_.begin_invalidation(1, 0, Mirror::kAddressEnd, true);
-  EXPECT_EQ(mirror_.look(kSlicedEnd - kPage, kSlicedEnd, true).state, Mirror::State::kBlocked);
+  EXPECT_EQ(mirror_.find_run(kSlicedEnd - kPage, kSlicedEnd, true).state, Mirror::State::kBlocked);
   std::size_t left = kSlicedChunks;
   for (bool more = true; more;) {
     more = mirror_.go_on(all);

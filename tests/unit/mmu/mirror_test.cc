@@ -29,12 +29,12 @@ class MirrorTest : public testing::Test {
     program_.mirror->describe(first, end, {&piece, 1}, counts);
   }
   void populate(std::uint64_t first, std::uint64_t end, bool write = true) {
-    const Mirror::Look run = program_.mirror->look(first, end, write);
+    const Mirror::PageRun run = program_.mirror->find_run(first, end, write);
     ASSERT_EQ(run.end, end);
     ASSERT_EQ(program_.mirror->populate(run, write), Mirror::Populated::kDone);
   }
   Mirror::State state(std::uint64_t page, bool write = false) {
-    return program_.mirror->look(page, page + kPage, write).state;
+    return program_.mirror->find_run(page, page + kPage, write).state;
   }
 
   Quiescence quiescence_;
@@ -144,7 +144,7 @@ TEST_F(MirrorTest, EvictionTakesTheColdestAndKeepsTheContent) {
 TEST_F(MirrorTest, MemoryBeyondTheEndOfItsFileFails) {
   describe();
   ASSERT_EQ(::ftruncate(program_.memfd.get(), 0), 0);
-  EXPECT_EQ(program_.mirror->populate(program_.mirror->look(kBase, kBase + kPage, true), true),
+  EXPECT_EQ(program_.mirror->populate(program_.mirror->find_run(kBase, kBase + kPage, true), true),
             Mirror::Populated::kFailed);
 }
 
@@ -207,7 +207,7 @@ TEST_F(MirrorTest, WorkersPopulatePagesThatNeedNoWaiting) {
 TEST_F(MirrorTest, PagesInvalidatedSinceTheLookAreLookedUpAgain) {
   describe();
   Mirror& mirror = *program_.mirror;
-  const Mirror::Look run = mirror.look(kBase, kBase + kPage, true);
+  const Mirror::PageRun run = mirror.find_run(kBase, kBase + kPage, true);
   mirror.invalidate(1, kBase, kBase + kPage, true);
   mirror.unblock(1);
   EXPECT_EQ(mirror.populate(run, true), Mirror::Populated::kChanged);
@@ -272,7 +272,7 @@ TEST_F(MirrorTest, MemoryInTooManyPartsIsReachedTheSlowWay) {
   EXPECT_EQ(mappings(), most / 2 + 1) << "the gaps are mappings, too";
   const std::uint64_t last = at - 2 * kPage;
   EXPECT_EQ(state(last), Mirror::State::kAbsent);
-  EXPECT_EQ(mirror.populate(mirror.look(last, last + kPage, true), true),
+  EXPECT_EQ(mirror.populate(mirror.find_run(last, last + kPage, true), true),
             Mirror::Populated::kFailed)
       << "it needs the slow way, which this program doesn't have";
 }
@@ -291,7 +291,7 @@ TEST_F(MirrorTest, NoncontiguousPiecesAreSeparateMappings) {
   }
   EXPECT_EQ(mappings(), most / 2 + 1) << "the gaps are mappings, too";
   const std::uint64_t last = at - Mirror::kChunk;
-  EXPECT_EQ(mirror.populate(mirror.look(last, last + kPage, true), true),
+  EXPECT_EQ(mirror.populate(mirror.find_run(last, last + kPage, true), true),
             Mirror::Populated::kFailed);
 }
 
@@ -304,7 +304,8 @@ TEST_F(MirrorTest, ContiguousChunksAreOneMapping) {
   mirror.describe(kBase, kBase + piece.length, {&piece, 1}, mirror.changes());
   EXPECT_LE(mappings(), 1 + piece.length / Mirror::kSegment + 1);
   const std::uint64_t last = kBase + piece.length - kPage;
-  EXPECT_EQ(mirror.populate(mirror.look(last, last + kPage, true), true), Mirror::Populated::kDone);
+  EXPECT_EQ(mirror.populate(mirror.find_run(last, last + kPage, true), true),
+            Mirror::Populated::kDone);
 }
 
 TEST_F(MirrorTest, AnOutdatedAnswerMakesNoChunk) {

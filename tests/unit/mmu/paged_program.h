@@ -58,7 +58,7 @@ class PagedProgram final : public PagingPeer {
       pager->changed(of, now);
     });
   }
-  void look_again(const std::shared_ptr<Mirror>& of) override {
+  void retry_faults(const std::shared_ptr<Mirror>& of) override {
     orders.push_back([=, this] { pager->changed(of, now); });
   }
 
