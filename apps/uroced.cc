@@ -25,7 +25,7 @@ int fail(const uroce::Error& error) {
 
 int main(int argc, char** argv) {
   using namespace uroce::control;
-  leave_the_shim(argv);
+  restart_without_shim(argv);
   uroce::begin_lines();
   const auto line = parse_command_line(argc, argv);
   if (!line) {

@@ -34,22 +34,22 @@ void announce_of_qp(const Owner& owner, std::uint32_t event) {
 
 // The same for XRC shared receive queues: XRC receive queue pairs complete into these queues'
 // completion queue. Later requests for such a queue are refused, and their queue pair then fails.
-void give_up_srqs(Session& session, const CqObject* cq) {
+void fail_srqs(Session& session, const CqObject* cq) {
   Engine& engine = session.card().engine();
-  std::map<SharedXrcDomain*, std::set<std::uint32_t>> given_up;
+  std::map<SharedXrcDomain*, std::set<std::uint32_t>> failed;
   session.srqs.for_each([&](std::uint32_t handle, const SrqObject& srq) {
     if (srq.cq != cq) {
       return;
     }
     bool worked = false;
     // As in modify_srq(): between two turns of the only worker, or under the queue's lock.
-    engine.call(0, [&](Worker&) { worked = srq.queue->give_up(); });
+    engine.call(0, [&](Worker&) { worked = srq.queue->set_broken(); });
     if (worked) {
       session.announce(static_cast<std::uint32_t>(AsyncEvent::kSrqErr), handle, srq.cookie);
     }
-    given_up[srq.xrcd->domain.get()].insert(srq.id.number());
+    failed[srq.xrcd->domain.get()].insert(srq.id.number());
   });
-  for (const auto& [domain, srqs] : given_up) {
+  for (const auto& [domain, srqs] : failed) {
     for (const XrcTarget* target : fail_receivers(engine, *domain, srqs)) {
       const XrcTarget::Handle& first = target->handles.front();
       announce_of_qp({first.session, first.handle},
@@ -97,7 +97,7 @@ void announce_overrun(Session& session, std::uint32_t handle) {
       session.announce(static_cast<std::uint32_t>(AsyncEvent::kQpFatal), qp_handle, object.cookie);
     }
   });
-  give_up_srqs(session, cq);
+  fail_srqs(session, cq);
 }
 
 }  // namespace uroce::control

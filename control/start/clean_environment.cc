@@ -43,7 +43,7 @@ bool clean(const char* variable, const char* separators, const std::string& suff
 
 }  // namespace
 
-void leave_the_shim(char** argv) {
+void restart_without_shim(char** argv) {
   const bool path = clean("LD_LIBRARY_PATH", ":;", "/libibverbs.so.1");
   const bool preload = clean("LD_PRELOAD", ": ", "");
   if (path || preload) {

@@ -6,6 +6,6 @@
 namespace uroce::control {
 
 // If the shim is in the environment, re-executes this program without it; else returns.
-void leave_the_shim(char** argv);
+void restart_without_shim(char** argv);
 
 }  // namespace uroce::control

@@ -21,18 +21,18 @@ namespace uroce::control {
 namespace {
 
 constexpr const char* kCantBeListed = "the daemon's threads can't be listed";
-constexpr int kLooksMax = 5'000;  // a millisecond each, per thread
-constexpr timespec kLook{.tv_sec = 0, .tv_nsec = 1'000'000};
+constexpr int kPollsMax = 5'000;  // a millisecond each, per thread
+constexpr timespec kPollInterval{.tv_sec = 0, .tv_nsec = 1'000'000};
 
 // Release and acquire: the task is set before the signal, and counted after it.
-std::atomic<void (*)()> every_threads_task{nullptr};
+std::atomic<void (*)()> thread_task{nullptr};
 std::atomic<int> times_done{0};
 
-int signal_of_ours() { return SIGRTMIN + 6; }
+int task_signal() { return SIGRTMIN + 6; }
 
-void do_the_task(int /*signal*/) {
+void on_task_signal(int /*signal*/) {
   const int code = errno;
-  every_threads_task.load(std::memory_order_acquire)();
+  thread_task.load(std::memory_order_acquire)();
   times_done.fetch_add(1, std::memory_order_release);
   errno = code;
 }
@@ -41,16 +41,16 @@ bool send_signal(pid_t thread, int signal) {
   return ::syscall(SYS_tgkill, ::getpid(), thread, signal) == 0;
 }
 
-Status have_it_done(pid_t thread) {
+Status run_on_thread(pid_t thread) {
   const int before = times_done.load(std::memory_order_acquire);
-  if (!send_signal(thread, signal_of_ours())) {
+  if (!send_signal(thread, task_signal())) {
     return ok();  // it has ended
   }
-  for (int i = 0; i < kLooksMax; ++i) {
+  for (int i = 0; i < kPollsMax; ++i) {
     if (times_done.load(std::memory_order_acquire) != before || !send_signal(thread, 0)) {
       return ok();
     }
-    ::nanosleep(&kLook, nullptr);
+    ::nanosleep(&kPollInterval, nullptr);
   }
   return Error{ETIMEDOUT, "thread " + std::to_string(thread) + " takes no signals"};
 }
@@ -86,7 +86,7 @@ Result<std::set<pid_t>> new_threads(const std::set<pid_t>& known) {
 }
 
 // Runs the task in all threads, including those started meanwhile.
-Status have_all_do_it() {
+Status run_on_all_threads() {
   std::set<pid_t> seen{::gettid()};
   for (;;) {
     const auto left = new_threads(seen);
@@ -97,7 +97,7 @@ Status have_all_do_it() {
       return ok();
     }
     for (const pid_t thread : *left) {
-      if (Status done = have_it_done(thread); !done) {
+      if (Status done = run_on_thread(thread); !done) {
         return done;
       }
       seen.insert(thread);
@@ -109,16 +109,16 @@ Status have_all_do_it() {
 
 Status on_every_thread(void (*task)()) {
   task();
-  every_threads_task.store(task, std::memory_order_release);
+  thread_task.store(task, std::memory_order_release);
   struct sigaction handler {};
   struct sigaction old {};
-  handler.sa_handler = do_the_task;
+  handler.sa_handler = on_task_signal;
   handler.sa_flags = SA_RESTART;
-  if (::sigaction(signal_of_ours(), &handler, &old) != 0) {
+  if (::sigaction(task_signal(), &handler, &old) != 0) {
     return system_error("can't reach the daemon's threads");
   }
-  const Status outcome = have_all_do_it();
-  ::sigaction(signal_of_ours(), &old, nullptr);
+  const Status outcome = run_on_all_threads();
+  ::sigaction(task_signal(), &old, nullptr);
   return outcome;
 }
 

@@ -77,7 +77,7 @@ bool ReceiveQueue::arm(std::uint32_t limit) {
   return reached;
 }
 
-bool ReceiveQueue::give_up() {
+bool ReceiveQueue::set_broken() {
   const LockWhen lock(locks(), lock_);
   return !std::exchange(broken_, true);
 }

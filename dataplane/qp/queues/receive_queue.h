@@ -66,7 +66,7 @@ class ReceiveQueue {
   void release();
   // For a shared queue whose completions can't be reported any more: nothing is taken from it, as
   // if it were broken. Returns false if it was broken before. REQUIRES: as arm().
-  [[nodiscard]] bool give_up();
+  [[nodiscard]] bool set_broken();
   // What is armed; 0: nothing. REQUIRES: as arm().
   [[nodiscard]] std::uint32_t limit();
 

@@ -124,8 +124,8 @@ TEST_F(ReceiveQueueTest, AnnouncesNothingForItsOwnQueuePair) {
 
 TEST_F(SharedReceiveQueueTest, GivesNoReceivesOnceGivenUp) {
   post(1);
-  EXPECT_TRUE(queue_.give_up());
-  EXPECT_FALSE(queue_.give_up()) << "only the first call";
+  EXPECT_TRUE(queue_.set_broken());
+  EXPECT_FALSE(queue_.set_broken()) << "only the first call";
   EXPECT_EQ(queue_.take(&entry_, events_), ReceiveQueue::Take::kBroken);
   EXPECT_TRUE(events_.entries.empty()) << "the caller announces it";
 }
