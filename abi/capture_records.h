@@ -44,25 +44,25 @@ static_assert(sizeof(CaptureControl) <= kCaptureRingOffset);
 enum class CaptureKind : std::uint8_t {
   kReceived,
   kSent,
-  kDropped,  // received, and not told of before
-  kFate,     // of the frame with this serial, told of before: dropped; no bytes
-  kFailed,   // a work request, or several that were flushed: a CaptureFailure instead of a frame
+  kDropped,   // received, and not recorded before
+  kLateDrop,  // of the frame with this serial, recorded before: dropped; no bytes
+  kFailed,    // a work request, or several that were flushed: a CaptureFailure instead of a frame
 };
 
 // Why a packet was sent.
 enum class CaptureCause : std::uint8_t {
-  kControl,  // the daemon's own: ARP, ICMP, the connection manager
-  kNew,      // a request's packet, for the first time
-  kAgain,    // again, with everything after an earlier one (go back)
-  kHole,     // again alone: named by a NAK or a report, or unacknowledged (probe)
-  kAnswer,   // READ response, atomic acknowledgement
-  kWord,     // ACK, NAK, notification, report
+  kControl,          // the daemon's own: ARP, ICMP, the connection manager
+  kNew,              // a request's packet, for the first time
+  kGoBack,           // again, with everything after an earlier one
+  kSelective,        // again alone: named by a NAK or a report, or unacknowledged (probe)
+  kResponse,         // READ response, atomic acknowledgement
+  kAcknowledgement,  // ACK, NAK, notification, report
 };
 
 // In front of a frame's bytes; records begin at multiples of 8.
 struct CaptureRecord {
   std::uint64_t time;          // CLOCK_MONOTONIC, of the worker's turn
-  std::uint64_t work_request;  // of kNew, kAgain, kHole, kFailed
+  std::uint64_t work_request;  // of kNew, kGoBack, kSelective, kFailed
   std::uint32_t length;        // with this header and padding
   std::uint32_t frame_length;
   std::uint32_t kept_length;  // bytes that follow
@@ -70,8 +70,8 @@ struct CaptureRecord {
   std::uint32_t qpn;          // of ours that sent it, or that failed; 0: none
   std::uint16_t port;         // index of the device
   CaptureKind kind;
-  std::uint8_t why;  // CaptureCause; of kDropped and kFate the number of the line in drop.def, of
-                     // kFailed that in failure.def
+  std::uint8_t why;  // CaptureCause; of kDropped and kLateDrop the number of the line in drop.def,
+                     // of kFailed that in failure.def
 };
 static_assert(sizeof(CaptureRecord) == 40);
 

@@ -5,7 +5,7 @@
 namespace uroce::capture {
 
 void Pending::add(Record record) {
-  if (record.head.kind == abi::CaptureKind::kFate) {
+  if (record.head.kind == abi::CaptureKind::kLateDrop) {
     const auto found = by_serial_.find(record.head.serial);
     if (found != by_serial_.end() && found->second >= first_) {
       records_[found->second - first_].dropped = record.head.why;

@@ -32,13 +32,13 @@ std::string why_sent(const abi::CaptureRecord& head) {
   switch (static_cast<abi::CaptureCause>(head.why)) {
     case abi::CaptureCause::kNew:
       return request + ": sent";
-    case abi::CaptureCause::kAgain:
+    case abi::CaptureCause::kGoBack:
       return request + ": sent again, with all packets after it";
-    case abi::CaptureCause::kHole:
+    case abi::CaptureCause::kSelective:
       return request + ": sent again alone: named by a NAK, or unacknowledged";
-    case abi::CaptureCause::kAnswer:
+    case abi::CaptureCause::kResponse:
       return "QP " + std::to_string(head.qpn) + ": answer to a READ or an atomic";
-    case abi::CaptureCause::kWord:
+    case abi::CaptureCause::kAcknowledgement:
       return "QP " + std::to_string(head.qpn) + ": acknowledgement, NAK or notification";
     default:
       return "sent by the daemon itself";

@@ -241,7 +241,7 @@ std::uint32_t Qp::send_small(const FrameTemplate& path, const Headers& headers,
     writer.append(payload.data(), length);
   }
   writer.finish();
-  frame->sent_for = {.qpn = config_.qpn, .cause = SentFor::Cause::kWord};
+  frame->sent_for = {.qpn = config_.qpn, .cause = SentFor::Cause::kAcknowledgement};
   turn.tx.send(frame);
   return frame->length;
 }

@@ -18,7 +18,14 @@ namespace uroce {
 // Why a frame is sent, for captures.
 struct SentFor {
   // In the order of abi::CaptureCause, which is the same list.
-  enum class Cause : std::uint8_t { kControl, kNew, kAgain, kHole, kAnswer, kWord };
+  enum class Cause : std::uint8_t {
+    kControl,
+    kNew,
+    kGoBack,
+    kSelective,
+    kResponse,
+    kAcknowledgement
+  };
   std::uint64_t work_request = 0;  // of requests
   std::uint32_t qpn = 0;           // of the queue pair of ours; 0: none
   Cause cause = Cause::kControl;

@@ -14,10 +14,10 @@ constexpr bool same(Cause ours, abi::CaptureCause theirs) {
 }
 static_assert(same(Cause::kControl, abi::CaptureCause::kControl) &&
               same(Cause::kNew, abi::CaptureCause::kNew) &&
-              same(Cause::kAgain, abi::CaptureCause::kAgain) &&
-              same(Cause::kHole, abi::CaptureCause::kHole) &&
-              same(Cause::kAnswer, abi::CaptureCause::kAnswer) &&
-              same(Cause::kWord, abi::CaptureCause::kWord));
+              same(Cause::kGoBack, abi::CaptureCause::kGoBack) &&
+              same(Cause::kSelective, abi::CaptureCause::kSelective) &&
+              same(Cause::kResponse, abi::CaptureCause::kResponse) &&
+              same(Cause::kAcknowledgement, abi::CaptureCause::kAcknowledgement));
 
 }  // namespace
 
@@ -57,7 +57,8 @@ void CaptureWriter::dropped(const Frame& frame, std::uint8_t reason, Time now) {
   record.time = now;
   record.serial = frame.capture_serial;
   record.port = frame.port;
-  record.kind = frame.capture_serial != 0 ? abi::CaptureKind::kFate : abi::CaptureKind::kDropped;
+  record.kind =
+      frame.capture_serial != 0 ? abi::CaptureKind::kLateDrop : abi::CaptureKind::kDropped;
   record.frame_length = frame.capture_serial != 0 ? 0 : frame.length;
   record.kept_length = frame.capture_serial != 0 ? 0 : kept_of(frame);
   record.why = reason;

@@ -349,7 +349,9 @@ bool Requester::asks_for_answer(const SendEntry& entry) const {
 // Of the packet at the cursor, before sent() moves that on.
 SentFor Requester::sent_for(const SendEntry& entry) const {
   using enum SentFor::Cause;
-  const SentFor::Cause cause = cursor_psn_ == high_psn_ ? kNew : hole_count_ != 0 ? kHole : kAgain;
+  const SentFor::Cause cause = cursor_psn_ == high_psn_ ? kNew
+                               : hole_count_ != 0       ? kSelective
+                                                        : kGoBack;
   return {.work_request = entry.wr_id, .qpn = qp_.config_.qpn, .cause = cause};
 }
 

@@ -91,7 +91,7 @@ std::uint32_t Responder::transmit_resource(Resource& resource, Turn& turn,
     return 0;
   }
   writer.finish();
-  frame->sent_for = {.qpn = qp_->config_.qpn, .cause = SentFor::Cause::kAnswer};
+  frame->sent_for = {.qpn = qp_->config_.qpn, .cause = SentFor::Cause::kResponse};
   turn.tx.send(frame);
   ++qp_->counters_.responses_sent;
   if (ack_pending_ && psn_difference(psn, ack_psn_) >= 0) {

@@ -37,7 +37,7 @@ TEST(CaptureRing, ReaderGetsWhatWasWritten) {
   RingReader reader(memory.bytes);
   EXPECT_FALSE(reader.next());
   Sample sample(300, 7);
-  sample.frame.sent_for = {.work_request = 99, .qpn = 17, .cause = SentFor::Cause::kHole};
+  sample.frame.sent_for = {.work_request = 99, .qpn = 17, .cause = SentFor::Cause::kSelective};
   writer.sent(sample.frame, 1, 1'234);
   const auto sent = reader.next();
   ASSERT_TRUE(sent);
@@ -52,7 +52,7 @@ TEST(CaptureRing, ReaderGetsWhatWasWritten) {
   writer.dropped(sample.frame, 3, 3'000);
   EXPECT_EQ(reader.next()->head.kind, abi::CaptureKind::kReceived);
   const auto fate = reader.next();
-  EXPECT_EQ(fate->head.kind, abi::CaptureKind::kFate);
+  EXPECT_EQ(fate->head.kind, abi::CaptureKind::kLateDrop);
   EXPECT_EQ(fate->head.serial, 5U);
   EXPECT_TRUE(fate->bytes.empty());
   sample.frame.capture_serial = 0;

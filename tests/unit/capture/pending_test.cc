@@ -24,8 +24,8 @@ TEST(Pending, AFateIsMatchedWithItsFrame) {
   Pending pending;
   pending.add(record(abi::CaptureKind::kReceived, 1, 10));
   pending.add(record(abi::CaptureKind::kReceived, 2, 20));
-  pending.add(record(abi::CaptureKind::kFate, 2, 30, 8));
-  pending.add(record(abi::CaptureKind::kFate, 77, 30, 8));  // of a frame that isn't held
+  pending.add(record(abi::CaptureKind::kLateDrop, 2, 30, 8));
+  pending.add(record(abi::CaptureKind::kLateDrop, 77, 30, 8));  // of a frame that isn't held
   const auto out = released(pending, 0, true);
   ASSERT_EQ(out.size(), 2U);
   EXPECT_FALSE(out[0].dropped);
@@ -37,7 +37,7 @@ TEST(Pending, HoldsForAWhile) {
   pending.add(record(abi::CaptureKind::kReceived, 1, 1'000));
   EXPECT_TRUE(released(pending, 1'000 + Pending::kHeld - 1).empty());
   EXPECT_EQ(released(pending, 1'000 + Pending::kHeld).size(), 1U);
-  pending.add(record(abi::CaptureKind::kFate, 1, 30, 8));
+  pending.add(record(abi::CaptureKind::kLateDrop, 1, 30, 8));
   EXPECT_TRUE(released(pending, 0, true).empty());
 }
 

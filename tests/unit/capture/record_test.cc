@@ -54,7 +54,7 @@ TEST(Comment, SaysWhyItWasSentOrDropped) {
   sent.head.work_request = 5;
   sent.head.why = static_cast<std::uint8_t>(abi::CaptureCause::kNew);
   EXPECT_EQ(comment_of(sent), "QP 17, work request 5: sent");
-  sent.head.why = static_cast<std::uint8_t>(abi::CaptureCause::kHole);
+  sent.head.why = static_cast<std::uint8_t>(abi::CaptureCause::kSelective);
   EXPECT_NE(comment_of(sent).find("work request 5: sent again alone"), std::string::npos);
   Record received = of_frame(abi::CaptureKind::kReceived);
   EXPECT_EQ(comment_of(received), "received");

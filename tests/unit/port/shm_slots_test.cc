@@ -63,7 +63,7 @@ TEST_F(ShmSlots, AMovedFrameKeepsItsAnnotations) {
   join();
   Frame* frame = build(*near_, 1'000);
   frame->hairpin = true;  // delivered to local members
-  frame->sent_for = {.work_request = 77, .qpn = 5, .cause = SentFor::Cause::kAgain};
+  frame->sent_for = {.work_request = 77, .qpn = 5, .cause = SentFor::Cause::kGoBack};
   Frame* const early = frame;
   far_.reset();
   wait_until([this] { return !near_->info().link_up; });
@@ -72,7 +72,7 @@ TEST_F(ShmSlots, AMovedFrameKeepsItsAnnotations) {
   EXPECT_TRUE(frame->hairpin);
   EXPECT_EQ(frame->sent_for.work_request, 77U);
   EXPECT_EQ(frame->sent_for.qpn, 5U);
-  EXPECT_EQ(frame->sent_for.cause, SentFor::Cause::kAgain);
+  EXPECT_EQ(frame->sent_for.cause, SentFor::Cause::kGoBack);
   near_->release(&frame, 1);
 }
 
