@@ -4,7 +4,8 @@
 
 namespace uroce {
 
-// Names the folder that shows a program the card in /sys and /dev (apps/tree, verbs_shim/outside).
+// Names the folder that shows a program the card in /sys and /dev (apps/tree,
+// verbs_shim/interposer).
 inline constexpr const char* kTreeVariable = "UROCE_TREE";
 
 }  // namespace uroce

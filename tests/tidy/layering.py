@@ -49,7 +49,7 @@ _MAY_INCLUDE = {
     "verbs_shim/rings": ["base", "abi", "verbs_shim/objects", "verbs_shim/socket"],
     "verbs_shim/verbs": ["base", "abi", "verbs_shim/rings", "verbs_shim/objects", "verbs_shim/socket", "verbs_shim/memory"],
     "verbs_shim/symbols": ["verbs_shim/objects", "verbs_shim/socket"],
-    "verbs_shim/outside": ["base"],  # in programs that don't use verbs
+    "verbs_shim/interposer": ["base"],  # in programs that don't use verbs
     "verbs_shim/device": ["base", "abi", "verbs_shim/verbs", "verbs_shim/rings", "verbs_shim/objects", "verbs_shim/cm",
                           "verbs_shim/socket", "verbs_shim/memory"],
     "apps": ["base", "abi", "shares", "dataplane", "mmu", "control", "verbs_shim"],

@@ -69,8 +69,8 @@ int read_file(const char* directory, const char* file, char* buffer, std::size_t
 extern "C" {
 
 // Open MPI's openib requires that <this>/class/infiniband exists. Under `uroce run` it does; a
-// program without the library that shows the tree in /sys (verbs_shim/outside) gets the path of the
-// tree itself.
+// program without the library that shows the tree in /sys (verbs_shim/interposer) gets the path of
+// the tree itself.
 const char* ibv_get_sysfs_path(void) {
   static char in_tree[IBV_SYSFS_PATH_MAX];
   struct stat status {};

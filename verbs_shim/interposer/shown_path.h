@@ -6,7 +6,7 @@
 #include <fcntl.h>
 #include <limits.h>
 
-namespace uroce::outside {
+namespace uroce::interposer {
 
 // The served tree's directory (UROCE_TREE); nullptr: none that this program may access.
 const char* tree_folder();
@@ -32,4 +32,4 @@ class ShownPath {
 // /dev.
 void hide_tree(char* path);
 
-}  // namespace uroce::outside
+}  // namespace uroce::interposer

@@ -25,10 +25,10 @@
 #include <cstring>
 
 #include "base/verified_descriptor.h"
-#include "verbs_shim/outside/next_call.h"
-#include "verbs_shim/outside/shown_path.h"
+#include "verbs_shim/interposer/next_call.h"
+#include "verbs_shim/interposer/shown_path.h"
 
-namespace uroce::outside {
+namespace uroce::interposer {
 namespace {
 
 constexpr int kDescriptorsMax = 1024;       // further sockets are left to the kernel
@@ -347,4 +347,4 @@ ssize_t answered_recvmsg(int socket, msghdr* message, int flags) {
 
 }  // extern "C"
 
-}  // namespace uroce::outside
+}  // namespace uroce::interposer

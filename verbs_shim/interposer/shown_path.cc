@@ -1,4 +1,4 @@
-#include "verbs_shim/outside/shown_path.h"
+#include "verbs_shim/interposer/shown_path.h"
 
 #include <unistd.h>
 
@@ -8,9 +8,9 @@
 #include <cstring>
 
 #include "base/tree_variable.h"
-#include "verbs_shim/outside/next_call.h"
+#include "verbs_shim/interposer/next_call.h"
 
-namespace uroce::outside {
+namespace uroce::interposer {
 namespace {
 
 // Every path of ours contains one of these, and few others do.
@@ -134,4 +134,4 @@ void hide_tree(char* path) {
   }
 }
 
-}  // namespace uroce::outside
+}  // namespace uroce::interposer

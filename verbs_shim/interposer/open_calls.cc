@@ -7,10 +7,10 @@
 #include <cstdarg>
 #include <cstdio>
 
-#include "verbs_shim/outside/next_call.h"
-#include "verbs_shim/outside/shown_path.h"
+#include "verbs_shim/interposer/next_call.h"
+#include "verbs_shim/interposer/shown_path.h"
 
-namespace uroce::outside {
+namespace uroce::interposer {
 namespace {
 
 // The third argument of open() exists only if a file may be created.
@@ -96,4 +96,4 @@ UROCE_SCANDIR(shown_scandir64, "scandir64")
 
 }  // extern "C"
 
-}  // namespace uroce::outside
+}  // namespace uroce::interposer

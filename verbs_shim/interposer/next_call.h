@@ -17,7 +17,7 @@
   static constinit NextCall<__VA_ARGS__> variable{name}; \
   __attribute__((constructor)) static void find_##variable() { variable.find(); }
 
-namespace uroce::outside {
+namespace uroce::interposer {
 
 template <typename Signature>
 class NextCall;
@@ -46,4 +46,4 @@ class NextCall<Returned(Arguments...)> {
   std::atomic<void*> function_{nullptr};
 };
 
-}  // namespace uroce::outside
+}  // namespace uroce::interposer

@@ -5,10 +5,10 @@
 
 #include <cstdlib>
 
-#include "verbs_shim/outside/next_call.h"
-#include "verbs_shim/outside/shown_path.h"
+#include "verbs_shim/interposer/next_call.h"
+#include "verbs_shim/interposer/shown_path.h"
 
-namespace uroce::outside {
+namespace uroce::interposer {
 
 extern "C" {
 
@@ -140,4 +140,4 @@ int shown_chdir(const char* path) { return next_shown_chdir(ShownPath(path).path
 
 }  // extern "C"
 
-}  // namespace uroce::outside
+}  // namespace uroce::interposer
