@@ -32,22 +32,22 @@ namespace uroce::interposer {
 namespace {
 
 constexpr int kDescriptorsMax = 1024;       // further sockets are left to the kernel
-constexpr std::size_t kQuestionMax = 8192;  // a request is some dozens of bytes
+constexpr std::size_t kRequestMax = 8192;   // a request is some dozens of bytes
 constexpr std::size_t kDatagramMax = 8192;  // the keeper's datagrams are half as long
 constexpr timeval kTimeout{.tv_sec = 10, .tv_usec = 0};
 
 constexpr int kInterruptionsMax = 1000;  // signals while the keeper is waited for
 
 // The state of the program's request by a socket of this number.
-struct Asked {
+struct Exchange {
   std::atomic<ino_t> inode;  // of the socket created here; 0: none
   bool ever;                 // a request was sent
   bool unanswered;           // the answer's last message is yet to come
-  nlmsghdr question;
+  nlmsghdr request;
   VerifiedDescriptor keeper;  // from which the rest of the answer is read
   VerifiedDescriptor sender;  // by which it is sent to the program
 };
-Asked asked_by[kDescriptorsMax];
+Exchange exchanges[kDescriptorsMax];
 
 UROCE_NEXT_CALL(next_socket, "socket", int(int, int, int))
 UROCE_NEXT_CALL(next_sendto, "sendto",
@@ -73,7 +73,7 @@ bool is_ours(int socket) {
   if (socket < 0 || socket >= kDescriptorsMax) {
     return false;
   }
-  const ino_t made = asked_by[socket].inode.load(std::memory_order_relaxed);
+  const ino_t made = exchanges[socket].inode.load(std::memory_order_relaxed);
   return made != 0 && inode_of(socket) == made;
 }
 
@@ -102,7 +102,7 @@ bool address_of(int socket, sockaddr_nl* address) {
          getsockname(socket, reinterpret_cast<sockaddr*>(address), &length) == 0;
 }
 
-bool take_only_from(std::uint32_t port, int socket) {
+bool receive_only_from(std::uint32_t port, int socket) {
   sockaddr_nl peer{};
   peer.nl_family = AF_NETLINK;
   peer.nl_pid = port;
@@ -110,9 +110,9 @@ bool take_only_from(std::uint32_t port, int socket) {
 }
 
 // Creates the socket that sends the answer, unless it exists. False: errno has the reason.
-bool have_sender(int socket) {
-  Asked& asked = asked_by[socket];
-  if (asked.sender.get() >= 0) {
+bool open_sender(int socket) {
+  Exchange& exchange = exchanges[socket];
+  if (exchange.sender.get() >= 0) {
     return true;
   }
   const int sender = next_socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_USERSOCK);
@@ -120,38 +120,38 @@ bool have_sender(int socket) {
   if (sender < 0) {
     return false;
   }
-  asked.sender.keep(UniqueFd(sender));
-  if (!address_of(sender, &own) || !take_only_from(own.nl_pid, socket)) {
+  exchange.sender.keep(UniqueFd(sender));
+  if (!address_of(sender, &own) || !receive_only_from(own.nl_pid, socket)) {
     return false;
   }
   char dropped[1];  // messages before the first request are from others
-  while (!asked.ever && next_recv(socket, dropped, sizeof(dropped), MSG_DONTWAIT) >= 0) {
+  while (!exchange.ever && next_recv(socket, dropped, sizeof(dropped), MSG_DONTWAIT) >= 0) {
   }
-  asked.ever = true;
+  exchange.ever = true;
   return true;
 }
 
-void forget(Asked* asked) {
-  asked->keeper.end();
-  asked->sender.end();
-  asked->unanswered = false;
+void forget(Exchange* exchange) {
+  exchange->keeper.end();
+  exchange->sender.end();
+  exchange->unanswered = false;
 }
 
 // A new socket has the number: the request by an earlier one is over.
-void begin(Asked* asked, ino_t inode) {
-  if (asked->inode.exchange(inode, std::memory_order_relaxed) != 0) {
-    forget(asked);
-    asked->ever = false;
+void begin(Exchange* exchange, ino_t inode) {
+  if (exchange->inode.exchange(inode, std::memory_order_relaxed) != 0) {
+    forget(exchange);
+    exchange->ever = false;
   }
 }
 
 // Whether one of the datagram's messages is the last that the program waits for: the
 // acknowledgement, if it requested one.
-bool has_last(const char* datagram, std::size_t length, const nlmsghdr& question) {
+bool has_last(const char* datagram, std::size_t length, const nlmsghdr& request) {
   nlmsghdr header{};
   while (length >= sizeof(header)) {
     std::memcpy(&header, datagram, sizeof(header));
-    const bool acknowledged = (question.nlmsg_flags & NLM_F_ACK) != 0;
+    const bool acknowledged = (request.nlmsg_flags & NLM_F_ACK) != 0;
     if (header.nlmsg_type == NLMSG_DONE || header.nlmsg_type == NLMSG_ERROR ||
         ((header.nlmsg_flags & NLM_F_MULTI) == 0 && !acknowledged)) {
       return true;
@@ -166,17 +166,17 @@ bool has_last(const char* datagram, std::size_t length, const nlmsghdr& question
   return false;
 }
 
-std::size_t write_error(const nlmsghdr& question, char* datagram) {
+std::size_t write_error(const nlmsghdr& request, char* datagram) {
   struct {
     nlmsghdr header;
     nlmsgerr body;
   } message{};
   message.header.nlmsg_len = sizeof(message);
   message.header.nlmsg_type = NLMSG_ERROR;
-  message.header.nlmsg_seq = question.nlmsg_seq;
-  message.header.nlmsg_pid = question.nlmsg_pid;
+  message.header.nlmsg_seq = request.nlmsg_seq;
+  message.header.nlmsg_pid = request.nlmsg_pid;
   message.body.error = -EIO;
-  message.body.msg = question;
+  message.body.msg = request;
   std::memcpy(datagram, &message, sizeof(message));
   return sizeof(message);
 }
@@ -193,32 +193,32 @@ std::size_t next_part(int keeper, char* datagram) {
 }
 
 // Forwards as much of the keeper's answer as the program's socket has room for.
-[[gnu::noinline]] void pass_on(int socket) {
-  Asked& asked = asked_by[socket];
-  int keeper = asked.keeper.get();
+[[gnu::noinline]] void forward_answer(int socket) {
+  Exchange& exchange = exchanges[socket];
+  int keeper = exchange.keeper.get();
   sockaddr_nl to{};
-  if ((keeper < 0 && !asked.unanswered) || !address_of(socket, &to) || !have_sender(socket)) {
+  if ((keeper < 0 && !exchange.unanswered) || !address_of(socket, &to) || !open_sender(socket)) {
     return;
   }
-  const int sender = asked.sender.get();
+  const int sender = exchange.sender.get();
   char datagram[kDatagramMax];
   for (;;) {
     std::size_t length = keeper >= 0 ? next_part(keeper, datagram) : 0;
     if (length == 0) {
-      asked.keeper.end();
+      exchange.keeper.end();
       keeper = -1;
-      if (!asked.unanswered) {
-        (void)take_only_from(to.nl_pid, socket);
-        forget(&asked);
+      if (!exchange.unanswered) {
+        (void)receive_only_from(to.nl_pid, socket);
+        forget(&exchange);
         return;
       }
-      length = write_error(asked.question, datagram);
+      length = write_error(exchange.request, datagram);
     }
     if (next_sendto(sender, datagram, length, MSG_DONTWAIT, reinterpret_cast<const sockaddr*>(&to),
                     sizeof(to)) < 0) {
       return;  // continued once the program has read something
     }
-    asked.unanswered = asked.unanswered && !has_last(datagram, length, asked.question);
+    exchange.unanswered = exchange.unanswered && !has_last(datagram, length, exchange.request);
     if (keeper >= 0) {
       (void)next_recv(keeper, datagram, sizeof(datagram), 0);
     }
@@ -226,62 +226,62 @@ std::size_t next_part(int keeper, char* datagram) {
 }
 
 // ECONNREFUSED: the keeper is gone.
-[[gnu::noinline]] ssize_t ask(int socket, const void* bytes, std::size_t length) {
-  Asked& asked = asked_by[socket];
+[[gnu::noinline]] ssize_t send_request(int socket, const void* bytes, std::size_t length) {
+  Exchange& exchange = exchanges[socket];
   sockaddr_un keeper{};
   sockaddr_nl own{};
-  char question[kQuestionMax];
-  if (length > sizeof(question)) {
+  char request[kRequestMax];
+  if (length > sizeof(request)) {
     errno = EMSGSIZE;
     return -1;
   }
-  asked.keeper.end();
-  asked.unanswered = false;
-  if (!address_of(socket, &own) || !have_sender(socket)) {
+  exchange.keeper.end();
+  exchange.unanswered = false;
+  if (!address_of(socket, &own) || !open_sender(socket)) {
     return -1;
   }
-  std::memcpy(question, bytes, length);
+  std::memcpy(request, bytes, length);
   if (length >= sizeof(nlmsghdr)) {
-    std::memcpy(question + offsetof(nlmsghdr, nlmsg_pid), &own.nl_pid, sizeof(own.nl_pid));
-    std::memcpy(&asked.question, question, sizeof(asked.question));
+    std::memcpy(request + offsetof(nlmsghdr, nlmsg_pid), &own.nl_pid, sizeof(own.nl_pid));
+    std::memcpy(&exchange.request, request, sizeof(exchange.request));
   }
   const int before = errno;
   const int connection = next_socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
   if (!keeper_address(&keeper) ||
       connect(connection, reinterpret_cast<const sockaddr*>(&keeper), sizeof(keeper)) != 0 ||
-      next_send(connection, question, length, MSG_NOSIGNAL) < 0) {
+      next_send(connection, request, length, MSG_NOSIGNAL) < 0) {
     close(connection);
     errno = ECONNREFUSED;
     return -1;
   }
   setsockopt(connection, SOL_SOCKET, SO_RCVTIMEO, &kTimeout, sizeof(kTimeout));
-  asked.keeper.keep(UniqueFd(connection));
-  asked.unanswered = length >= sizeof(nlmsghdr);
-  pass_on(socket);
+  exchange.keeper.keep(UniqueFd(connection));
+  exchange.unanswered = length >= sizeof(nlmsghdr);
+  forward_answer(socket);
   errno = before;
   return static_cast<ssize_t>(length);
 }
 
 // The parts of a message, concatenated.
-[[gnu::noinline]] ssize_t ask(int socket, const msghdr& message) {
-  char question[kQuestionMax];
+[[gnu::noinline]] ssize_t send_request(int socket, const msghdr& message) {
+  char request[kRequestMax];
   std::size_t length = 0;
   for (std::size_t i = 0; i < message.msg_iovlen; ++i) {
     const iovec& part = message.msg_iov[i];
-    if (part.iov_len > sizeof(question) - length) {
+    if (part.iov_len > sizeof(request) - length) {
       errno = EMSGSIZE;
       return -1;
     }
-    std::memcpy(question + length, part.iov_base, part.iov_len);
+    std::memcpy(request + length, part.iov_base, part.iov_len);
     length += part.iov_len;
   }
-  return ask(socket, question, length);
+  return send_request(socket, request, length);
 }
 
 ssize_t received(int socket, ssize_t length) {
   if (is_ours(socket)) {
     const int before = errno;
-    pass_on(socket);
+    forward_answer(socket);
     errno = before;
   }
   return length;
@@ -294,15 +294,15 @@ extern "C" {
 int answered_socket(int domain, int type, int protocol) UROCE_STANDS_BEFORE("socket");
 int answered_socket(int domain, int type, int protocol) {
   sockaddr_un keeper{};
-  const bool asks = domain == AF_NETLINK && protocol == NETLINK_RDMA && keeper_address(&keeper) &&
-                    access(keeper.sun_path, W_OK) == 0;
-  const int socket = next_socket(domain, type, asks ? NETLINK_USERSOCK : protocol);
-  if (asks && socket >= kDescriptorsMax) {
+  const bool intercepted = domain == AF_NETLINK && protocol == NETLINK_RDMA &&
+                           keeper_address(&keeper) && access(keeper.sun_path, W_OK) == 0;
+  const int socket = next_socket(domain, type, intercepted ? NETLINK_USERSOCK : protocol);
+  if (intercepted && socket >= kDescriptorsMax) {
     close(socket);
     return next_socket(domain, type, protocol);
   }
   if (socket >= 0 && socket < kDescriptorsMax) {
-    begin(&asked_by[socket], asks ? inode_of(socket) : 0);
+    begin(&exchanges[socket], intercepted ? inode_of(socket) : 0);
   }
   return socket;
 }
@@ -311,20 +311,21 @@ ssize_t answered_sendto(int socket, const void* bytes, std::size_t length, int f
                         const sockaddr* to, socklen_t to_length) UROCE_STANDS_BEFORE("sendto");
 ssize_t answered_sendto(int socket, const void* bytes, std::size_t length, int flags,
                         const sockaddr* to, socklen_t to_length) {
-  return is_ours(socket) ? ask(socket, bytes, length)
+  return is_ours(socket) ? send_request(socket, bytes, length)
                          : next_sendto(socket, bytes, length, flags, to, to_length);
 }
 
 ssize_t answered_send(int socket, const void* bytes, std::size_t length, int flags)
     UROCE_STANDS_BEFORE("send");
 ssize_t answered_send(int socket, const void* bytes, std::size_t length, int flags) {
-  return is_ours(socket) ? ask(socket, bytes, length) : next_send(socket, bytes, length, flags);
+  return is_ours(socket) ? send_request(socket, bytes, length)
+                         : next_send(socket, bytes, length, flags);
 }
 
 ssize_t answered_sendmsg(int socket, const msghdr* message, int flags)
     UROCE_STANDS_BEFORE("sendmsg");
 ssize_t answered_sendmsg(int socket, const msghdr* message, int flags) {
-  return is_ours(socket) ? ask(socket, *message) : next_sendmsg(socket, message, flags);
+  return is_ours(socket) ? send_request(socket, *message) : next_sendmsg(socket, message, flags);
 }
 
 ssize_t answered_recv(int socket, void* bytes, std::size_t room, int flags)
