@@ -9,7 +9,7 @@
 #include <mutex>
 #include <string>
 
-#include "shares/book.h"
+#include "shares/ledger.h"
 
 namespace uroce {
 namespace {
@@ -22,21 +22,21 @@ struct Bound {
   std::uint64_t allowed = 0;
 };
 
-// Everything below REQUIRES: the book's mutex is held.
+// Everything below REQUIRES: the ledger's mutex is held.
 
 // Also what others don't leave: nobody can have that.
 Bound least(Bound first, Bound second) { return second.allowed < first.allowed ? second : first; }
 
-Bound bound_of(const Book& book, const User& user, bool administrator, Limit limit,
+Bound bound_of(const Ledger& ledger, const User& user, bool administrator, Limit limit,
                std::uint64_t own) {
   const std::size_t at = index_of(limit);
-  const std::uint64_t maximum = book.maxima[at];
+  const std::uint64_t maximum = ledger.maxima[at];
   const std::uint64_t ordinary = maximum - maximum / kOfAdministrators;
-  const std::uint64_t others = book.used[at] - own;
+  const std::uint64_t others = ledger.used[at] - own;
   const auto left = [others](std::uint64_t of) { return of > others ? of - others : 0; };
   const Bound all{.by = Bound::By::kDaemon, .allowed = left(administrator ? maximum : ordinary)};
-  const auto named = book.limits.of_user.find(user.uid);
-  if (user.user_namespace == 0 && named != book.limits.of_user.end()) {
+  const auto named = ledger.limits.of_user.find(user.uid);
+  if (user.user_namespace == 0 && named != ledger.limits.of_user.end()) {
     if (const auto found = named->second.limits.find(limit); found != named->second.limits.end()) {
       return least(all, {.by = Bound::By::kName, .allowed = found->second});
     }
@@ -44,56 +44,56 @@ Bound bound_of(const Book& book, const User& user, bool administrator, Limit lim
   if (administrator) {
     return all;
   }
-  const auto said = book.limits.of_everybody.find(limit);
+  const auto said = ledger.limits.of_everybody.find(limit);
   const std::uint64_t of_user =
-      said != book.limits.of_everybody.end() ? said->second : facts_of(limit).of_user;
-  const bool none = said == book.limits.of_everybody.end() && of_user == 0;
+      said != ledger.limits.of_everybody.end() ? said->second : facts_of(limit).of_user;
+  const bool none = said == ledger.limits.of_everybody.end() && of_user == 0;
   const Bound everybody{.by = Bound::By::kEverybody,
                         .allowed = none ? std::numeric_limits<std::uint64_t>::max() : of_user};
   return least(all, least(everybody, {.by = Bound::By::kHalf, .allowed = left(ordinary) / 2}));
 }
 
-std::string name_of(const Book& book, const User& user) {
-  const auto named = book.limits.of_user.find(user.uid);
+std::string name_of(const Ledger& ledger, const User& user) {
+  const auto named = ledger.limits.of_user.find(user.uid);
   std::string name =
-      named != book.limits.of_user.end() ? named->second.name : std::to_string(user.uid);
+      named != ledger.limits.of_user.end() ? named->second.name : std::to_string(user.uid);
   return user.user_namespace == 0
              ? name
              : name + " of user namespace " + std::to_string(user.user_namespace);
 }
 
 // The line of uroce.toml that gives the user more.
-std::string line_for(const Book& book, const User& user, Limit limit) {
+std::string line_for(const Ledger& ledger, const User& user, Limit limit) {
   const std::string key(facts_of(limit).name);
-  return user.user_namespace == 0 ? key + " under [limits." + name_of(book, user) + "]"
+  return user.user_namespace == 0 ? key + " under [limits." + name_of(ledger, user) + "]"
                                   : key + " under [limits]";
 }
 
-Error refusal(const Book& book, const User& user, Limit limit, const Bound& bound,
+Error refusal(const Ledger& ledger, const User& user, Limit limit, const Bound& bound,
               std::uint64_t own, std::uint64_t more) {
   const LimitFacts& facts = facts_of(limit);
   const std::string noun = facts.noun;
   if (bound.by == Bound::By::kDaemon) {
     const std::size_t at = index_of(limit);
-    std::string text = std::to_string(book.used[at]) + " of all " +
-                       std::to_string(book.maxima[at]) + " " + noun + " are taken, and " +
+    std::string text = std::to_string(ledger.used[at]) + " of all " +
+                       std::to_string(ledger.maxima[at]) + " " + noun + " are taken, and " +
                        std::to_string(more) + " more can't be had";
     return {ENOMEM, *facts.raised_by != '\0' ? text + "; " + facts.raised_by + " raises it" : text};
   }
-  std::string text = "user " + name_of(book, user) + " has " + std::to_string(own) + " " + noun +
+  std::string text = "user " + name_of(ledger, user) + " has " + std::to_string(own) + " " + noun +
                      " and can't have " + std::to_string(more) + " more: ";
   switch (bound.by) {
     case Bound::By::kName:
       text +=
-          line_for(book, user, limit) + " in uroce.toml allows " + std::to_string(bound.allowed);
+          line_for(ledger, user, limit) + " in uroce.toml allows " + std::to_string(bound.allowed);
       break;
     case Bound::By::kEverybody:
       text += "each user may have " + std::to_string(bound.allowed) + "; " +
-              line_for(book, user, limit) + " in uroce.toml raises it";
+              line_for(ledger, user, limit) + " in uroce.toml raises it";
       break;
     default:
       text += "half of what others leave is " + std::to_string(bound.allowed) + "; " +
-              line_for(book, user, limit) + " in uroce.toml gives more";
+              line_for(ledger, user, limit) + " in uroce.toml gives more";
       break;
   }
   return {ENOMEM, std::move(text)};
@@ -106,28 +106,28 @@ std::uint64_t next_number() {
 
 }  // namespace
 
-Account::Account(std::shared_ptr<Book> book, const User& user)
-    : book_(std::move(book)),
+Account::Account(std::shared_ptr<Ledger> ledger, const User& user)
+    : ledger_(std::move(ledger)),
       user_(user),
       number_(next_number()),
       administrator_(user.user_namespace == 0 && (user.uid == 0 || user.uid == ::geteuid())) {}
 
 Account::~Account() {
-  const std::lock_guard lock(book_->mutex);
-  const auto found = book_->accounts.find(user_);
-  if (found != book_->accounts.end() && found->second.expired()) {
-    book_->accounts.erase(found);
+  const std::lock_guard lock(ledger_->mutex);
+  const auto found = ledger_->accounts.find(user_);
+  if (found != ledger_->accounts.end() && found->second.expired()) {
+    ledger_->accounts.erase(found);
   }
 }
 
 Result<Charge> Account::charge(std::initializer_list<Item> items) {
   UROCE_CHECK(items.size() <= Charge::kItemsMax);
-  const std::lock_guard lock(book_->mutex);
+  const std::lock_guard lock(ledger_->mutex);
   for (const Item& item : items) {
     const std::uint64_t own = used_[index_of(item.limit)];
-    const Bound bound = bound_of(*book_, user_, administrator_, item.limit, own);
+    const Bound bound = bound_of(*ledger_, user_, administrator_, item.limit, own);
     if (own > bound.allowed || item.amount > bound.allowed - own) {
-      return refusal(*book_, user_, item.limit, bound, own, item.amount);
+      return refusal(*ledger_, user_, item.limit, bound, own, item.amount);
     }
   }
   Charge charge;
@@ -135,49 +135,49 @@ Result<Charge> Account::charge(std::initializer_list<Item> items) {
   std::size_t count = 0;
   for (const Item& item : items) {
     used_[index_of(item.limit)] += item.amount;
-    book_->used[index_of(item.limit)] += item.amount;
+    ledger_->used[index_of(item.limit)] += item.amount;
     charge.items_[count++] = item;
   }
   return Result<Charge>(std::move(charge));
 }
 
 std::uint64_t Account::used(Limit limit) const {
-  const std::lock_guard lock(book_->mutex);
+  const std::lock_guard lock(ledger_->mutex);
   return used_[index_of(limit)];
 }
 
 std::uint64_t Account::allowed(Limit limit) const {
-  const std::lock_guard lock(book_->mutex);
-  return bound_of(*book_, user_, administrator_, limit, used_[index_of(limit)]).allowed;
+  const std::lock_guard lock(ledger_->mutex);
+  return bound_of(*ledger_, user_, administrator_, limit, used_[index_of(limit)]).allowed;
 }
 
 Charge::~Charge() {
   if (account_ == nullptr) {
     return;
   }
-  const std::lock_guard lock(account_->book_->mutex);
+  const std::lock_guard lock(account_->ledger_->mutex);
   for (const Item& item : items_) {
     account_->used_[index_of(item.limit)] -= item.amount;
-    account_->book_->used[index_of(item.limit)] -= item.amount;
+    account_->ledger_->used[index_of(item.limit)] -= item.amount;
   }
 }
 
 Status Charge::resize(std::uint64_t amount) {
   Item& item = items_.front();
   Account& account = *account_;
-  Book& book = *account.book_;
+  Ledger& ledger = *account.ledger_;
   const std::size_t at = index_of(item.limit);
-  const std::lock_guard lock(book.mutex);
+  const std::lock_guard lock(ledger.mutex);
   const std::uint64_t own = account.used_[at];
   if (amount > item.amount) {
-    const Bound bound = bound_of(book, account.user_, account.administrator_, item.limit, own);
+    const Bound bound = bound_of(ledger, account.user_, account.administrator_, item.limit, own);
     const std::uint64_t more = amount - item.amount;
     if (own > bound.allowed || more > bound.allowed - own) {
-      return refusal(book, account.user_, item.limit, bound, own, more);
+      return refusal(ledger, account.user_, item.limit, bound, own, more);
     }
   }
   account.used_[at] += amount - item.amount;  // modulo 2^64, as unsigned numbers are
-  book.used[at] += amount - item.amount;
+  ledger.used[at] += amount - item.amount;
   item.amount = amount;
   return ok();
 }

@@ -23,7 +23,7 @@
 namespace uroce {
 
 class Account;
-struct Book;  // the accounts of all users
+struct Ledger;  // the accounts of all users
 
 struct Item {
   Limit limit{};
@@ -62,7 +62,7 @@ class Charge {
 
 class Account : public std::enable_shared_from_this<Account> {
  public:
-  Account(std::shared_ptr<Book> book, const User& user);
+  Account(std::shared_ptr<Ledger> ledger, const User& user);
   ~Account();
   Account(const Account&) = delete;
   Account& operator=(const Account&) = delete;
@@ -83,11 +83,11 @@ class Account : public std::enable_shared_from_this<Account> {
  private:
   friend class Charge;
 
-  std::shared_ptr<Book> book_;
+  std::shared_ptr<Ledger> ledger_;
   User user_;
   std::uint64_t number_;
   bool administrator_;
-  Amounts used_{};  // under the book's mutex
+  Amounts used_{};  // under the ledger's mutex
 };
 
 }  // namespace uroce

@@ -46,7 +46,7 @@ class Shares {
   [[nodiscard]] std::vector<std::shared_ptr<Account>> accounts() const;
 
  private:
-  std::shared_ptr<Book> book_;
+  std::shared_ptr<Ledger> ledger_;
 };
 
 // An account that isn't shared: for tools and tests.

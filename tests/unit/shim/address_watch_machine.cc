@@ -173,7 +173,7 @@ void Machine::change() {
   };
   switch (self_.step) {
     case kDescribed:
-      if ((state_.book & bit(self_.at)) != 0) {
+      if ((state_.bitmap & bit(self_.at)) != 0) {
         self_.described |= bit(self_.at);
         go(kAnnounce, self_.at);
       } else {
@@ -185,7 +185,7 @@ void Machine::change() {
       next(kDescribed, unmaps ? kForget : kChange);
       break;
     case kForget:
-      state_.book &= static_cast<Byte>(~bit(self_.at));
+      state_.bitmap &= static_cast<Byte>(~bit(self_.at));
       next(kForget, kChange);
       break;
     case kChange:
@@ -264,7 +264,7 @@ void Machine::help() {
       wait(kDepartures, kCountDepartures);
       break;
     case kMark:
-      state_.book |= bit(self_.at);
+      state_.bitmap |= bit(self_.at);
       if (const Byte at = chunk_from(static_cast<Byte>(self_.at + 1)); at < kChunks) {
         go(kMark, at);
       } else if (is(Defect::kHelperMarksAfterItsClaim)) {

@@ -23,9 +23,9 @@ namespace uroce::shim::test::model {
   STEP(kClaimEndSeen, "enter: claim_.overlaps: end.load")       \
   STEP(kClaimStartSeen, "enter: claim_.overlaps: start.load")   \
   STEP(kGiveWay, "enter: SharedRange::clear")                   \
-  STEP(kDescribed, "described: book_[word].load")               \
+  STEP(kDescribed, "described: bitmap_[word].load")             \
   STEP(kAnnounce, "the daemon is told")                         \
-  STEP(kForget, "forget: book_[word].fetch_and")                \
+  STEP(kForget, "forget: bitmap_[word].fetch_and")              \
   STEP(kChange, "the mapping changes")                          \
   STEP(kPunch, "a place in an arena is emptied")                \
   STEP(kLeaveRanges, "leave: SharedRange::clear")               \
@@ -37,7 +37,7 @@ namespace uroce::shim::test::model {
   STEP(kCountDepartures, "claim: departures_.count")            \
   STEP(kRangeEndSeen, "is_changed: overlaps: end.load")         \
   STEP(kRangeStartSeen, "is_changed: overlaps: start.load")     \
-  STEP(kMark, "mark: book_[word].fetch_or")                     \
+  STEP(kMark, "mark: bitmap_[word].fetch_or")                   \
   STEP(kLook, "a helper looks, and describes what it sees")     \
   STEP(kUnclaim, "unclaim: claim_.clear")                       \
   STEP(kStartFork, "start_fork: forking_.store(true)")          \
@@ -87,7 +87,7 @@ struct State {
   std::array<Place, kPlacesMax> places;
   Range claim;
   std::array<Byte, 2> sleepers;  // of each EventCount
-  Byte book;                     // a bit for each chunk
+  Byte bitmap;                   // a bit for each chunk
   Byte forking, locked;
   std::array<Thread, kThreadsMax> threads;
   Byte told;     // the chunks whose contents the daemon believes to know

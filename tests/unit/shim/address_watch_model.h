@@ -5,7 +5,7 @@
 // after it. The accesses that matter are sequentially consistent, so their interleavings cover
 // everything that can happen. Whoever changes the code changes the machine.
 //
-// It is small: two chunks of memory, each with its own word of the book, at most two places for
+// It is small: two chunks of memory, each with its own word of the bitmap, at most two places for
 // changers, up to three threads with a few calls each. The guarantees of the watch are asserted
 // with the help of state that only the model has (the last lines of State).
 
@@ -47,8 +47,8 @@ enum class Defect : Byte {
   kNone,
   kChangerLooksFirst,          // at the claim, before it stores its ranges
   kHelperLooksFirst,           // at the ranges, before it stores its claim
-  kHelperMarksBeforeItWaits,   // in the book
-  kHelperMarksAfterItsClaim,   // in the book
+  kHelperMarksBeforeItWaits,   // in the bitmap
+  kHelperMarksAfterItsClaim,   // in the bitmap
   kChangerKeepsOneRange,       // while it waits for a helper that has claimed the other
   kChangerGivesWaySilently,    // so the helper isn't woken
   kHelperCountsAfterItsLook,   // at departures

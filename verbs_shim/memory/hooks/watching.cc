@@ -9,7 +9,7 @@
 namespace uroce::shim {
 namespace {
 
-Status open_book(SharingState& state) {
+Status open_address_watch(SharingState& state) {
   return state.watch.open() ? ok()
                             : Status(Error{ENOMEM, "no memory for the table of watched addresses"});
 }
@@ -22,7 +22,7 @@ Status watch_converted(SharingState& state) {
   if (Status allowed = hooks_allowed(); !allowed) {
     return allowed;
   }
-  if (Status opened = open_book(state); !opened) {
+  if (Status opened = open_address_watch(state); !opened) {
     return opened;
   }
   if (drops_are_seen()) {
@@ -36,7 +36,7 @@ Status watch_converted(SharingState& state) {
                  : std::move(patched);
 }
 
-// A fork's child starts with an empty book and libc patched already.
+// A fork's child starts with an empty bitmap and libc patched already.
 Status watch_everything(SharingState& state) {
   if (Status allowed = hooks_allowed(); !allowed) {
     return allowed;
@@ -45,13 +45,13 @@ Status watch_everything(SharingState& state) {
   if (state.watch.announcing()) {
     return ok();
   }
-  if (Status opened = open_book(state); !opened) {
+  if (Status opened = open_address_watch(state); !opened) {
     return opened;
   }
   if (Status patched = patch_libc(); !patched) {
     return patched;
   }
-  // Ranges registered before are marked in the book, too.
+  // Ranges registered before are marked in the bitmap, too.
   const bool all = for_each_area([&](const AreaRange& area) {
     if (state.arenas.owner_of(area) != ArenaList::kArenasMax) {
       state.watch.mark(area.start, area.end);

@@ -23,24 +23,24 @@ std::uint64_t mask_of(std::uint64_t word, std::uint64_t first, std::uint64_t las
 }  // namespace
 
 bool AddressWatch::open() {
-  if (book_ != nullptr) {
+  if (bitmap_ != nullptr) {
     return true;
   }
   constexpr std::uint64_t kBytes = kWords * sizeof(std::uint64_t) + kPage;
-  void* const book = kernel::mmap(nullptr, kBytes, PROT_READ | PROT_WRITE,
-                                  MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  if (book == MAP_FAILED) {
+  void* const bitmap = kernel::mmap(nullptr, kBytes, PROT_READ | PROT_WRITE,
+                                    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (bitmap == MAP_FAILED) {
     return false;
   }
-  if (kernel::madvise(book, kBytes, MADV_WIPEONFORK) != 0) {
-    kernel::munmap(book, kBytes);
+  if (kernel::madvise(bitmap, kBytes, MADV_WIPEONFORK) != 0) {
+    kernel::munmap(bitmap, kBytes);
     return false;
   }
-  book_ = static_cast<std::atomic<std::uint64_t>*>(book);
+  bitmap_ = static_cast<std::atomic<std::uint64_t>*>(bitmap);
   return true;
 }
 
-void AddressWatch::start_announcing() { book_[kWords].store(1, std::memory_order_seq_cst); }
+void AddressWatch::start_announcing() { bitmap_[kWords].store(1, std::memory_order_seq_cst); }
 
 void AddressWatch::SharedRange::store(Range range) {
   start.store(range.start, std::memory_order_seq_cst);
@@ -90,13 +90,13 @@ void AddressWatch::leave(unsigned place) {
 
 bool AddressWatch::described(std::uint64_t start, std::uint64_t end) const {
   const std::uint64_t stop = std::min(end, kAddressEnd);
-  if (book_ == nullptr || start >= stop) {
+  if (bitmap_ == nullptr || start >= stop) {
     return false;
   }
   const std::uint64_t first = start / kChunk;
   const std::uint64_t last = (stop - 1) / kChunk;
   for (std::uint64_t word = first / kBits; word <= last / kBits; ++word) {
-    if ((book_[word].load(std::memory_order_seq_cst) & mask_of(word, first, last)) != 0) {
+    if ((bitmap_[word].load(std::memory_order_seq_cst) & mask_of(word, first, last)) != 0) {
       return true;
     }
   }
@@ -105,27 +105,27 @@ bool AddressWatch::described(std::uint64_t start, std::uint64_t end) const {
 
 void AddressWatch::mark(std::uint64_t start, std::uint64_t end) {
   const std::uint64_t stop = std::min(end, kAddressEnd);
-  if (book_ == nullptr || start >= stop) {
+  if (bitmap_ == nullptr || start >= stop) {
     return;
   }
   const std::uint64_t first = start / kChunk;
   const std::uint64_t last = (stop - 1) / kChunk;
   for (std::uint64_t word = first / kBits; word <= last / kBits; ++word) {
-    book_[word].fetch_or(mask_of(word, first, last), std::memory_order_seq_cst);
+    bitmap_[word].fetch_or(mask_of(word, first, last), std::memory_order_seq_cst);
   }
 }
 
 void AddressWatch::forget(std::uint64_t start, std::uint64_t end) {
   const std::uint64_t stop = std::min(end, kAddressEnd);
   const std::uint64_t first = (start + kChunk - 1) / kChunk;
-  if (book_ == nullptr || stop / kChunk <= first) {
+  if (bitmap_ == nullptr || stop / kChunk <= first) {
     return;
   }
   const std::uint64_t last = stop / kChunk - 1;
   for (std::uint64_t word = first / kBits; word <= last / kBits; ++word) {
     const std::uint64_t mask = mask_of(word, first, last);
-    if ((book_[word].load(std::memory_order_relaxed) & mask) != 0) {  // don't touch zero pages
-      book_[word].fetch_and(~mask, std::memory_order_seq_cst);
+    if ((bitmap_[word].load(std::memory_order_relaxed) & mask) != 0) {  // don't touch zero pages
+      bitmap_[word].fetch_and(~mask, std::memory_order_seq_cst);
     }
   }
 }

@@ -43,7 +43,7 @@ class AddressWatch {
     std::uint64_t end;  // empty if not above start
   };
 
-  // Call first. False: no memory for the book.
+  // Call first. False: no memory for the bitmap.
   bool open();
 
   // From now on changes are announced. REQUIRES: open().
@@ -51,7 +51,7 @@ class AddressWatch {
   // Relaxed: the first on-demand region is created after it was set, so earlier calls can't concern
   // that region.
   [[nodiscard]] bool announcing() const {
-    return book_ != nullptr && book_[kWords].load(std::memory_order_relaxed) != 0;
+    return bitmap_ != nullptr && bitmap_[kWords].load(std::memory_order_relaxed) != 0;
   }
 
   // For changers: between enter() and leave() no helper accesses the ranges. Waits for a helper
@@ -86,9 +86,9 @@ class AddressWatch {
   static constexpr unsigned kBits = 64;
   static constexpr std::uint64_t kWords = kAddressEnd / kChunk / kBits;
 
-  // Sequentially consistent: the changer stores its ranges, then reads the claim and the book; the
-  // helper stores the claim, then reads the ranges, then stores to the book. While a range is being
-  // stored its end is 0; the end is stored last.
+  // Sequentially consistent: the changer stores its ranges, then reads the claim and the bitmap;
+  // the helper stores the claim, then reads the ranges, then stores to the bitmap. While a range is
+  // being stored its end is 0; the end is stored last.
   struct SharedRange {
     std::atomic<std::uint64_t> start{0};
     std::atomic<std::uint64_t> end{0};
@@ -110,7 +110,7 @@ class AddressWatch {
   // A bit for each chunk of the address space, followed by a word: whether changes are announced.
   // All of it is zero in a child process, however it was created; so changes in a child that wasn't
   // created by libc's fork() aren't intercepted.
-  std::atomic<std::uint64_t>* book_ = nullptr;
+  std::atomic<std::uint64_t>* bitmap_ = nullptr;
   Changer changers_[kChangersMax];
   std::atomic<bool> forking_{false};
   EventCount departures_;  // signalled when changers leave

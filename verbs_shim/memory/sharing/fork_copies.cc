@@ -115,7 +115,7 @@ void before_fork() {
   cancelling_before = cancelling;
   sharing->watch.start_fork();
   // The child's copy is the memory at the time of the fork: no on-demand page is populated until it
-  // is made. (Without the book there is no on-demand region.) Nor is any part of the arenas
+  // is made. (Without the bitmap there is no on-demand region.) Nor is any part of the arenas
   // released.
   fork_place = sharing->watch.enter({0, AddressWatch::kAddressEnd});
   sharing->invalidations.announce(0, AddressWatch::kAddressEnd, abi::InvalidateReason::kProtect,

@@ -10,7 +10,7 @@
 
 namespace uroce {
 
-struct Book {
+struct Ledger {
   std::mutex mutex;
   Amounts maxima{};
   Amounts used{};  // by all
