@@ -170,11 +170,11 @@ struct TreeCommand {
 };
 
 // Those that have no option but --json, and those that are programs of their own.
-struct PlainCommands {
+struct SimpleCommands {
   CLI::App *status, *connections, *limits, *doctor;
   bool json = false;
 
-  explicit PlainCommands(CLI::App* app)
+  explicit SimpleCommands(CLI::App* app)
       : status(app->add_subcommand(
             "status", "Show ports, addresses, workers, sessions, objects and counters.")),
         connections(app->add_subcommand("cm",
@@ -249,7 +249,7 @@ int main(int argc, char** argv) {
   app.footer(kFooter);
 
   show_run(&app);
-  PlainCommands plain(&app);
+  SimpleCommands simple(&app);
   OdpCommand odp(&app);
   ErrorsCommand errors(&app);
   ReportCommand report(&app);
@@ -264,23 +264,23 @@ int main(int argc, char** argv) {
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? 0 : 2;
   }
-  if (*plain.status) {
-    return uroce::show_status(plain.json);
+  if (*simple.status) {
+    return uroce::show_status(simple.json);
   }
   if (*odp.all) {
     return uroce::show_odp(odp.json, odp.trace);
   }
-  if (*plain.connections) {
-    return uroce::show_connections(plain.json);
+  if (*simple.connections) {
+    return uroce::show_connections(simple.json);
   }
-  if (*plain.doctor) {
-    return uroce::run_doctor(uroce::own_library(), plain.json);
+  if (*simple.doctor) {
+    return uroce::run_doctor(uroce::own_library(), simple.json);
   }
   if (*report.all) {
     return uroce::run_report(uroce::own_library(), report.options);
   }
-  if (*plain.limits) {
-    return uroce::show_limits(plain.json);
+  if (*simple.limits) {
+    return uroce::show_limits(simple.json);
   }
   if (*errors.all) {
     return uroce::show_errors(errors.follow, errors.json);

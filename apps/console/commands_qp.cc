@@ -18,7 +18,7 @@ constexpr std::uint32_t kInlineMax = 128;
 constexpr int kHopLimit = 64;
 
 // What the user asked for; verbs take it in three steps.
-struct Wish {
+struct QpOptions {
   ibv_qp_type type = IBV_QPT_RC;
   std::uint32_t qpn = 0;
   std::uint32_t depth = kDepthDefault;
@@ -42,17 +42,17 @@ Result<ibv_qp_type> parse_type(std::string_view name) {
       EINVAL, std::string("`").append(name) + "` is not a queue pair type: RC, UC, UD or XRC_RECV"};
 }
 
-Wish read_wish(Words& words) {
-  Wish wish;
-  wish.type = words.parsed("type", "RC", parse_type);
-  wish.qpn = static_cast<std::uint32_t>(words.number("qpn", 0));
-  wish.depth = static_cast<std::uint32_t>(words.number("depth", kDepthDefault));
-  wish.shared_receive = words.flag("srq");
-  wish.other_pd = words.flag("other_pd");
-  wish.state = words.parsed("state", "RTS", parse_state);
-  wish.peer = words.text("peer", "");
-  wish.access = words.parsed("access", "read+write+atomic", parse_access);
-  ibv_qp_attr& attributes = wish.attributes;
+QpOptions read_options(Words& words) {
+  QpOptions options;
+  options.type = words.parsed("type", "RC", parse_type);
+  options.qpn = static_cast<std::uint32_t>(words.number("qpn", 0));
+  options.depth = static_cast<std::uint32_t>(words.number("depth", kDepthDefault));
+  options.shared_receive = words.flag("srq");
+  options.other_pd = words.flag("other_pd");
+  options.state = words.parsed("state", "RTS", parse_state);
+  options.peer = words.text("peer", "");
+  options.access = words.parsed("access", "read+write+atomic", parse_access);
+  ibv_qp_attr& attributes = options.attributes;
   attributes.path_mtu = words.parsed("mtu", "1024", [](const std::string& text) {
     const auto bytes = parse_number(text);
     return bytes ? parse_mtu(*bytes) : Result<ibv_mtu>(bytes.error());
@@ -69,7 +69,7 @@ Wish read_wish(Words& words) {
   attributes.timeout = byte("timeout", 14);
   attributes.retry_cnt = byte("retry", 7);
   attributes.rnr_retry = byte("rnr_retry", 7);
-  return wish;
+  return options;
 }
 
 // An IPv4 address becomes ::ffff:a.b.c.d, as its GID is.
@@ -111,7 +111,7 @@ Result<ibv_ah_attr> path_to(ibv_context* context, const std::string& peer) {
 }
 
 // A receiving queue pair of a domain of its own, with one shared receive queue.
-Status create_xrc(const Objects& objects, const Wish& wish, Queue* queue) {
+Status create_xrc(const Objects& objects, const QpOptions& options, Queue* queue) {
   ibv_xrcd_init_attr domain{
       .comp_mask = IBV_XRCD_INIT_ATTR_FD | IBV_XRCD_INIT_ATTR_OFLAGS, .fd = -1, .oflags = O_CREAT};
   queue->xrcd = ibv_open_xrcd(objects.context(), &domain);
@@ -119,18 +119,18 @@ Status create_xrc(const Objects& objects, const Wish& wish, Queue* queue) {
     return verb_error("ibv_open_xrcd", errno);
   }
   ibv_srq_init_attr_ex shared{};
-  shared.attr = {.max_wr = wish.depth, .max_sge = kSgeMax, .srq_limit = 0};
+  shared.attr = {.max_wr = options.depth, .max_sge = kSgeMax, .srq_limit = 0};
   shared.comp_mask =
       IBV_SRQ_INIT_ATTR_TYPE | IBV_SRQ_INIT_ATTR_PD | IBV_SRQ_INIT_ATTR_XRCD | IBV_SRQ_INIT_ATTR_CQ;
   shared.srq_type = IBV_SRQT_XRC;
-  shared.pd = objects.pd(wish.other_pd);
+  shared.pd = objects.pd(options.other_pd);
   shared.xrcd = queue->xrcd;
   shared.cq = queue->recv_cq;
   queue->srq = ibv_create_srq_ex(objects.context(), &shared);
   if (queue->srq == nullptr) {
     return verb_error("ibv_create_srq_ex", errno);
   }
-  if (Status status = objects.choose(wish.qpn, 0); !status) {
+  if (Status status = objects.choose(options.qpn, 0); !status) {
     return status;
   }
   ibv_qp_init_attr_ex init{};
@@ -141,39 +141,39 @@ Status create_xrc(const Objects& objects, const Wish& wish, Queue* queue) {
   return queue->qp != nullptr ? ok() : Status(verb_error("ibv_create_qp_ex", errno));
 }
 
-Status create(const Objects& objects, const Wish& wish, Queue* queue) {
-  const int depth = static_cast<int>(wish.depth);
+Status create(const Objects& objects, const QpOptions& options, Queue* queue) {
+  const int depth = static_cast<int>(options.depth);
   queue->send_cq = ibv_create_cq(objects.context(), depth, nullptr, nullptr, 0);
   queue->recv_cq = ibv_create_cq(objects.context(), depth, nullptr, nullptr, 0);
   if (queue->send_cq == nullptr || queue->recv_cq == nullptr) {
     return verb_error("ibv_create_cq", errno);
   }
-  if (wish.type == IBV_QPT_XRC_RECV) {
-    return create_xrc(objects, wish, queue);
+  if (options.type == IBV_QPT_XRC_RECV) {
+    return create_xrc(objects, options, queue);
   }
-  if (wish.shared_receive) {
+  if (options.shared_receive) {
     ibv_srq_init_attr init{};
-    init.attr.max_wr = wish.depth;
+    init.attr.max_wr = options.depth;
     init.attr.max_sge = kSgeMax;
-    queue->srq = ibv_create_srq(objects.pd(wish.other_pd), &init);
+    queue->srq = ibv_create_srq(objects.pd(options.other_pd), &init);
     if (queue->srq == nullptr) {
       return verb_error("ibv_create_srq", errno);
     }
   }
   ibv_qp_init_attr init{};
-  init.qp_type = wish.type;
+  init.qp_type = options.type;
   init.send_cq = queue->send_cq;
   init.recv_cq = queue->recv_cq;
   init.srq = queue->srq;
-  init.cap = {.max_send_wr = wish.depth,
-              .max_recv_wr = wish.depth,
+  init.cap = {.max_send_wr = options.depth,
+              .max_recv_wr = options.depth,
               .max_send_sge = kSgeMax,
               .max_recv_sge = kSgeMax,
               .max_inline_data = kInlineMax};
-  if (Status status = objects.choose(wish.qpn, 0); !status) {
+  if (Status status = objects.choose(options.qpn, 0); !status) {
     return status;
   }
-  queue->qp = ibv_create_qp(objects.pd(wish.other_pd), &init);
+  queue->qp = ibv_create_qp(objects.pd(options.other_pd), &init);
   return queue->qp != nullptr ? ok() : Status(verb_error("ibv_create_qp", errno));
 }
 
@@ -198,17 +198,17 @@ int rts_mask(ibv_qp_type type) {
              : kAny;
 }
 
-// Through INIT and RTR as far as the wished state.
-Status bring_up(const Wish& wish, ibv_qp* qp) {
-  ibv_qp_attr attributes = wish.attributes;
+// Through INIT and RTR as far as the requested state.
+Status bring_up(const QpOptions& options, ibv_qp* qp) {
+  ibv_qp_attr attributes = options.attributes;
   attributes.port_num = 1;
-  attributes.qp_access_flags = wish.access;
-  const std::pair<ibv_qp_state, int> steps[] = {{IBV_QPS_INIT, init_mask(wish.type)},
-                                                {IBV_QPS_RTR, rtr_mask(wish.type)},
-                                                {IBV_QPS_RTS, rts_mask(wish.type)}};
+  attributes.qp_access_flags = options.access;
+  const std::pair<ibv_qp_state, int> steps[] = {{IBV_QPS_INIT, init_mask(options.type)},
+                                                {IBV_QPS_RTR, rtr_mask(options.type)},
+                                                {IBV_QPS_RTS, rts_mask(options.type)}};
   for (const auto& [state, mask] : steps) {
     // What only receives has no use for RTS.
-    if (wish.state < state || (state == IBV_QPS_RTS && wish.type == IBV_QPT_XRC_RECV)) {
+    if (options.state < state || (state == IBV_QPS_RTS && options.type == IBV_QPT_XRC_RECV)) {
       break;
     }
     attributes.qp_state = state;
@@ -239,33 +239,33 @@ std::string describe(const std::string& name, const Queue& queue) {
 
 Result<std::string> make_queue(Objects& objects, Words& words) {
   const std::string name = words.next_name();
-  Wish wish = read_wish(words);
+  QpOptions options = read_options(words);
   if (Status status = words.check(); !status) {
     return status.error();
   }
   if (name.empty() || objects.queues.contains(name) ||
-      objects.queues.size() >= Objects::kObjectsMax || wish.state > IBV_QPS_RTS) {
+      objects.queues.size() >= Objects::kObjectsMax || options.state > IBV_QPS_RTS) {
     return Error{EINVAL, "a queue pair needs a new name and a state up to RTS; there may be " +
                              std::to_string(Objects::kObjectsMax) + " of them"};
   }
-  if (wish.state >= IBV_QPS_RTR) {
-    const auto path = path_to(objects.context(), wish.peer);
+  if (options.state >= IBV_QPS_RTR) {
+    const auto path = path_to(objects.context(), options.peer);
     if (!path) {
       return path.error();
     }
-    wish.attributes.ah_attr = *path;
+    options.attributes.ah_attr = *path;
   }
   auto queue = std::make_unique<Queue>();
-  queue->peer_qpn = wish.attributes.dest_qp_num;
-  queue->qkey = wish.attributes.qkey;
-  if (Status status = create(objects, wish, queue.get()); !status) {
+  queue->peer_qpn = options.attributes.dest_qp_num;
+  queue->qkey = options.attributes.qkey;
+  if (Status status = create(objects, options, queue.get()); !status) {
     return status.error();
   }
-  if (Status status = bring_up(wish, queue->qp); !status) {
+  if (Status status = bring_up(options, queue->qp); !status) {
     return status.error();
   }
-  if (wish.type == IBV_QPT_UD && wish.state >= IBV_QPS_RTR) {
-    queue->ah = ibv_create_ah(objects.pd(wish.other_pd), &wish.attributes.ah_attr);
+  if (options.type == IBV_QPT_UD && options.state >= IBV_QPS_RTR) {
+    queue->ah = ibv_create_ah(objects.pd(options.other_pd), &options.attributes.ah_attr);
     if (queue->ah == nullptr) {
       return verb_error("ibv_create_ah", errno);
     }

@@ -103,19 +103,19 @@ int examine_peer(const Options& options) {
   const integrity::Link link(descriptor);
   integrity::Card card(options.device, options.gid_index, limits(), integrity::Odp::kNo);
   meet(link, card);
-  const Way way{.path_mtu = path_mtu_to(options.peer),
-                .loopback = loopback(*card.endpoint(0).qp->context)};
+  const PathFacts path{.path_mtu = path_mtu_to(options.peer),
+                       .loopback = loopback(*card.endpoint(0).qp->context)};
   std::optional<Progress> progress(std::in_place, "sizes of transfers");
   const auto results = transfer_all(card, *progress);
   progress.reset();
   (void)link.send("o", 1);
-  const std::string cure = advice(results, way);
+  const std::string cure = advice(results, path);
   if (options.json) {
-    print_transfers_json(results, way.path_mtu, cure);
+    print_transfers_json(results, path.path_mtu, cure);
   } else {
-    if (way.path_mtu != 0) {
+    if (path.path_mtu != 0) {
       std::printf("ok       mtu: IP packets to %s have %u bytes at most\n", options.peer.c_str(),
-                  way.path_mtu);
+                  path.path_mtu);
     }
     std::for_each(results.begin(), results.end(), print_line);
     std::printf("%s\n", cure.empty() ? "the path to the peer works" : cure.c_str());

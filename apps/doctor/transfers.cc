@@ -183,7 +183,7 @@ std::vector<TransferResult> transfer_all(integrity::Card& card, Progress& progre
   return results;
 }
 
-std::string advice(const std::vector<TransferResult>& results, const Way& way) {
+std::string advice(const std::vector<TransferResult>& results, const PathFacts& path) {
   const TransferResult& last = results.back();
   if (std::any_of(results.begin(), results.end(),
                   [](const TransferResult& result) { return result.wrong_bytes != 0; })) {
@@ -193,8 +193,8 @@ std::string advice(const std::vector<TransferResult>& results, const Way& way) {
   if (last.failure.empty()) {
     return {};
   }
-  if (!way.loopback.empty()) {
-    return way.loopback +
+  if (!path.loopback.empty()) {
+    return path.loopback +
            " is a loopback, which reaches programs of its own daemon only: let both ends use one "
            "daemon, or give uroced a port with a wire (--port udp)";
   }
@@ -212,8 +212,8 @@ std::string advice(const std::vector<TransferResult>& results, const Way& way) {
   return "messages of " + std::to_string(whole) +
          " bytes arrive and larger ones don't: a link on the path has a smaller MTU than both "
          "ports" +
-         (way.path_mtu != 0 ? " (here packets have " + std::to_string(way.path_mtu) + " bytes)"
-                            : "") +
+         (path.path_mtu != 0 ? " (here packets have " + std::to_string(path.path_mtu) + " bytes)"
+                             : "") +
          "; give both ports the smallest MTU of the path (--mtu)";
 }
 

@@ -36,12 +36,12 @@ void meet(const integrity::Link& link, integrity::Card& card);
 [[nodiscard]] std::vector<TransferResult> transfer_all(integrity::Card& card, Progress& progress);
 
 // The path to the peer, as seen from here.
-struct Way {
+struct PathFacts {
   std::uint32_t path_mtu = 0;  // 0: unknown
   std::string loopback{};      // the device's name, if its port is a loopback
 };
 
 // The advice that follows from which sizes failed.
-[[nodiscard]] std::string advice(const std::vector<TransferResult>& results, const Way& way);
+[[nodiscard]] std::string advice(const std::vector<TransferResult>& results, const PathFacts& path);
 
 }  // namespace uroce::doctor

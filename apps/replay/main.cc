@@ -18,7 +18,7 @@ namespace {
 
 constexpr std::size_t kScriptBytesMax = 64U << 20U;
 
-struct Wish {
+struct Options {
   std::string in, out, script;
   std::vector<std::string> addresses;
 };
@@ -46,14 +46,14 @@ Result<Plan> plan_from_script(const std::string& file, const std::vector<Flow>& 
   return plan ? std::move(plan) : Error{EINVAL, file + ": " + plan.error().message};
 }
 
-Result<Plan> make_plan(const Wish& wish, const ParsedFrames& frames) {
-  const auto addresses = parse_addresses(wish.addresses);
+Result<Plan> make_plan(const Options& options, const ParsedFrames& frames) {
+  const auto addresses = parse_addresses(options.addresses);
   if (!addresses) {
     return addresses.error();
   }
   std::vector<Flow> flows = flows_of(frames);
-  if (!wish.script.empty()) {
-    return plan_from_script(wish.script, flows, *addresses);
+  if (!options.script.empty()) {
+    return plan_from_script(options.script, flows, *addresses);
   }
   std::erase_if(flows, [&](const Flow& flow) {
     return !addresses->empty() && std::find(addresses->begin(), addresses->end(),
@@ -62,13 +62,13 @@ Result<Plan> make_plan(const Wish& wish, const ParsedFrames& frames) {
   return derive(frames, flows);
 }
 
-Status run(const Wish& wish) {
-  const auto captured = read_capture(wish.in);
+Status run(const Options& options) {
+  const auto captured = read_capture(options.in);
   if (!captured) {
     return captured.error();
   }
   const ParsedFrames frames = parse_all(*captured);
-  const auto plan = make_plan(wish, frames);
+  const auto plan = make_plan(options, frames);
   if (!plan) {
     return plan.error();
   }
@@ -79,7 +79,7 @@ Status run(const Wish& wish) {
     return outcome.error();
   }
   print_report(frames, *plan, *outcome, std::cout);
-  if (wish.out.empty()) {
+  if (options.out.empty()) {
     return ok();
   }
   std::vector<CapturedFrame> answers;
@@ -88,31 +88,31 @@ Status run(const Wish& wish) {
       answers.push_back({.time = frame.time, .bytes = answer});
     }
   }
-  return write_capture(wish.out, answers);
+  return write_capture(options.out, answers);
 }
 
 }  // namespace
 }  // namespace uroce::replay
 
 int main(int argc, char** argv) {
-  uroce::replay::Wish wish;
+  uroce::replay::Options options;
   CLI::App app(
       "Feeds a capture to uroce's responder in virtual time; reports the outcome of each frame.");
   app.name("uroce replay");
   uroce::check_output_at_exit("uroce replay");
-  app.add_option("IN", wish.in, "a capture of Ethernet frames, pcap or pcapng")->required();
-  app.add_option("--out", wish.out, "write the answers to this capture");
-  app.add_option("--script", wish.script,
+  app.add_option("IN", options.in, "a capture of Ethernet frames, pcap or pcapng")->required();
+  app.add_option("--out", options.out, "write the answers to this capture");
+  app.add_option("--script", options.script,
                  "queue pairs, regions and receives, as the console takes them (without: what the "
                  "capture's requests need)");
-  app.add_option("--ip", wish.addresses,
+  app.add_option("--ip", options.addresses,
                  "an address of the card (repeatable; without: all that are asked something)");
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? 0 : 2;
   }
-  if (const auto status = uroce::replay::run(wish); !status) {
+  if (const auto status = uroce::replay::run(options); !status) {
     std::fprintf(stderr, "uroce replay: %s\n", status.error().message.c_str());
     return 1;
   }

@@ -78,29 +78,29 @@ std::string findings(const Json& gathered) {
   return heading("Checks (uroce doctor)") + out + "</table></div>\n";
 }
 
-struct Wish {
+struct Curve {
   const char* name;
   const char* counter;
 };
 
 Plot of_devices(const Rates& rates, const char* title, const char* unit,
-                const std::vector<Wish>& wishes) {
+                const std::vector<Curve>& curves) {
   Plot plot{.title = title, .unit = unit, .lines = {}, .top = 0};
   for (std::size_t device = 0; device < rates.devices().size(); ++device) {
     const std::string prefix = rates.devices().size() > 1 ? rates.devices()[device] + " " : "";
-    for (const Wish& wish : wishes) {
+    for (const Curve& curve : curves) {
       plot.lines.push_back(
-          {.name = prefix + wish.name, .points = rates.of_device(device, wish.counter)});
+          {.name = prefix + curve.name, .points = rates.of_device(device, curve.counter)});
     }
   }
   return plot;
 }
 
 Plot of_daemon(const Rates& rates, const char* title, const char* unit,
-               const std::vector<Wish>& wishes) {
+               const std::vector<Curve>& curves) {
   Plot plot{.title = title, .unit = unit, .lines = {}, .top = 0};
-  for (const Wish& wish : wishes) {
-    plot.lines.push_back({.name = wish.name, .points = rates.of_daemon(wish.counter)});
+  for (const Curve& curve : curves) {
+    plot.lines.push_back({.name = curve.name, .points = rates.of_daemon(curve.counter)});
   }
   return plot;
 }

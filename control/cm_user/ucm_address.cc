@@ -95,7 +95,7 @@ Status bind(Service& service, Id& id, const Endpoint& wanted) {
   return ok();
 }
 
-struct Resolving {
+struct ResolveRequest {
   std::uint32_t id;
   std::uint32_t timeout_ms;
   Endpoint source, destination;
@@ -113,19 +113,19 @@ Status take_source(Service& service, Id& id, const Gid& destination) {
   return id.has_port ? ok() : take_port(service, id);
 }
 
-Status resolve(User& user, const Call& call, const Resolving& wish) {
-  const auto found = find_id(user, call.channel, wish.id);
+Status resolve(User& user, const Call& call, const ResolveRequest& request) {
+  const auto found = find_id(user, call.channel, request.id);
   if (!found) {
     return found.error();
   }
   Id& id = **found;
   Service& service = user.service();
-  if (!wish.destination.is_set()) {
+  if (!request.destination.is_set()) {
     return Error{EINVAL, "rdma_resolve_addr: the destination has no family"};
   }
-  if (id.state == IdState::kIdle && wish.source.is_set() &&
-      !(wish.source.is_any() && wish.source.port == 0)) {
-    if (Status status = bind(service, id, wish.source); !status) {
+  if (id.state == IdState::kIdle && request.source.is_set() &&
+      !(request.source.is_any() && request.source.port == 0)) {
+    if (Status status = bind(service, id, request.source); !status) {
       return status;
     }
   }
@@ -137,7 +137,7 @@ Status resolve(User& user, const Call& call, const Resolving& wish) {
   if (id.address_error_waits) {
     return Error{ENOMEM, "rdma_resolve_addr: the id's last ADDR_ERROR hasn't been fetched yet"};
   }
-  Endpoint destination = wish.destination;
+  Endpoint destination = request.destination;
   if (destination.is_any() || destination.is_loopback()) {
     const auto own = on_this_host(service, destination);
     if (!own) {
@@ -155,7 +155,7 @@ Status resolve(User& user, const Call& call, const Resolving& wish) {
   id.destination = destination;
   id.state = IdState::kBound;
   const Time now = service.now();
-  return service.start_resolving(id, now + wish.timeout_ms * kNanosecondsPerMillisecond);
+  return service.start_resolving(id, now + request.timeout_ms * kNanosecondsPerMillisecond);
 }
 
 }  // namespace

@@ -45,13 +45,13 @@ cm::PrivateData request_data(const Id& id, const rdma_ucm_conn_param& parameters
 
 Result<cm::ConnectionId> ask_for_service(User& user, const Id& id,
                                          const rdma_ucm_conn_param& parameters) {
-  cm::ServiceParameters wish;
-  wish.route = route_of(id);
-  wish.cookie = id.serial;
-  wish.service_id = cm::service_id(id.space, id.destination.port);
-  wish.packet_lifetime = kPacketLifetime;
-  wish.private_data = request_data(id, parameters);
-  return user.service().manager().resolve_service(wish, user.service().now());
+  cm::ServiceParameters request;
+  request.route = route_of(id);
+  request.cookie = id.serial;
+  request.service_id = cm::service_id(id.space, id.destination.port);
+  request.packet_lifetime = kPacketLifetime;
+  request.private_data = request_data(id, parameters);
+  return user.service().manager().resolve_service(request, user.service().now());
 }
 
 cm::Ece ece_of(const rdma_ucm_ece& ece) {
@@ -64,26 +64,26 @@ Result<cm::ConnectionId> ask_for_connection(User& user, const Id& id,
   if (Status status = user.service().may_name_queue_pair(user, parameters.qp_num); !status) {
     return status.error();
   }
-  cm::ConnectParameters wish;
-  wish.ece = ece_of(body.ece);
-  wish.route = route_of(id);
-  wish.cookie = id.serial;
-  wish.service_id = cm::service_id(id.space, id.destination.port);
-  wish.ca_guid = be64toh(id.device->record().node_guid);
-  wish.transport = id.transport();
-  wish.qpn = parameters.qp_num;
-  wish.responder_resources = parameters.responder_resources;
-  wish.initiator_depth = parameters.initiator_depth;
-  wish.flow_control = parameters.flow_control != 0;
-  wish.srq = parameters.srq != 0;
-  wish.retry_count = std::min(parameters.retry_count, kRetriesMax);
-  wish.rnr_retry_count = std::min(parameters.rnr_retry_count, kRetriesMax);
-  wish.path_mtu = static_cast<std::uint8_t>(
+  cm::ConnectParameters request;
+  request.ece = ece_of(body.ece);
+  request.route = route_of(id);
+  request.cookie = id.serial;
+  request.service_id = cm::service_id(id.space, id.destination.port);
+  request.ca_guid = be64toh(id.device->record().node_guid);
+  request.transport = id.transport();
+  request.qpn = parameters.qp_num;
+  request.responder_resources = parameters.responder_resources;
+  request.initiator_depth = parameters.initiator_depth;
+  request.flow_control = parameters.flow_control != 0;
+  request.srq = parameters.srq != 0;
+  request.retry_count = std::min(parameters.retry_count, kRetriesMax);
+  request.rnr_retry_count = std::min(parameters.rnr_retry_count, kRetriesMax);
+  request.path_mtu = static_cast<std::uint8_t>(
       id.device->path_mtu_code_to(id.source.address, id.destination.address));
-  wish.packet_lifetime = kPacketLifetime;
-  wish.ack_timeout = id.ack_timeout.value_or(kPacketLifetime + 1);
-  wish.private_data = request_data(id, parameters);
-  return user.service().manager().connect(wish, user.service().now());
+  request.packet_lifetime = kPacketLifetime;
+  request.ack_timeout = id.ack_timeout.value_or(kPacketLifetime + 1);
+  request.private_data = request_data(id, parameters);
+  return user.service().manager().connect(request, user.service().now());
 }
 
 // The active side's second step: the queue pair is ready; sends the RTU.

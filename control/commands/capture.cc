@@ -9,10 +9,10 @@
 
 namespace uroce::control {
 
-Result<std::unique_ptr<Capture>> Capture::start(Engine& engine, const abi::CaptureRequest& wish,
+Result<std::unique_ptr<Capture>> Capture::start(Engine& engine, const abi::CaptureRequest& request,
                                                 Account& account) {
-  const std::uint64_t bytes = std::bit_floor(
-      std::clamp(wish.ring_bytes / engine.workers(), abi::kCaptureRingMin, abi::kCaptureRingMax));
+  const std::uint64_t bytes = std::bit_floor(std::clamp(
+      request.ring_bytes / engine.workers(), abi::kCaptureRingMin, abi::kCaptureRingMax));
   std::unique_ptr<Capture> capture(new Capture(engine, bytes));
   for (std::uint32_t worker = 0; worker < engine.workers(); ++worker) {
     auto memory = SealedMemory::create("uroce-capture", abi::kCaptureRingOffset + bytes, account);
@@ -21,7 +21,7 @@ Result<std::unique_ptr<Capture>> Capture::start(Engine& engine, const abi::Captu
     }
     capture->memory_.push_back(std::move(*memory));
     capture->writers_.push_back(std::make_unique<CaptureWriter>(
-        std::span(capture->memory_.back().data(), abi::kCaptureRingOffset + bytes), wish.snap));
+        std::span(capture->memory_.back().data(), abi::kCaptureRingOffset + bytes), request.snap));
   }
   if (Status attached = capture->attach(); !attached) {
     return attached.error();

@@ -19,7 +19,7 @@ class Capture {
  public:
   // EBUSY: another capture is running. The engine outlives it; the rings are charged to the
   // account.
-  static Result<std::unique_ptr<Capture>> start(Engine& engine, const abi::CaptureRequest& wish,
+  static Result<std::unique_ptr<Capture>> start(Engine& engine, const abi::CaptureRequest& request,
                                                 Account& account);
   ~Capture();  // no worker refers to it afterwards
   Capture(const Capture&) = delete;

@@ -46,13 +46,13 @@ MHD_Result serve(void* cls, MHD_Connection* connection, const char* url, const c
   }
   const char* const accept =
       MHD_lookup_connection_value(connection, MHD_HEADER_KIND, MHD_HTTP_HEADER_ACCEPT);
-  MetricsQuery wish;
-  wish.open_metrics =
+  MetricsQuery query;
+  query.open_metrics =
       accept != nullptr && std::strstr(accept, "application/openmetrics-text") != nullptr;
-  wish.queue_pairs =
+  query.queue_pairs =
       MHD_lookup_connection_value(connection, MHD_GET_ARGUMENT_KIND, "queue_pairs") != nullptr;
-  const auto page = server.page(wish);
-  return page ? answer(connection, MHD_HTTP_OK, *page, wish.open_metrics ? kOpenMetrics : kPlain)
+  const auto page = server.page(query);
+  return page ? answer(connection, MHD_HTTP_OK, *page, query.open_metrics ? kOpenMetrics : kPlain)
               : answer(connection, MHD_HTTP_SERVICE_UNAVAILABLE, page.error().message + "\n",
                        kPlain);
 }
@@ -115,16 +115,16 @@ void MetricsServer::fetch_anew() {
   fetched_ = monotonic_now();
 }
 
-Result<std::string> MetricsServer::page(const MetricsQuery& wish) {
+Result<std::string> MetricsServer::page(const MetricsQuery& query) {
   if (fetched_ == 0 || monotonic_now() - fetched_ >= kReportAge) {
     fetch_anew();
   }
   if (failure_) {
     return *failure_;
   }
-  std::string& page = pages_[(wish.open_metrics ? 2U : 0U) + (wish.queue_pairs ? 1U : 0U)];
+  std::string& page = pages_[(query.open_metrics ? 2U : 0U) + (query.queue_pairs ? 1U : 0U)];
   if (page.empty()) {
-    page = metrics_text(report_, wish);
+    page = metrics_text(report_, query);
   }
   return page;
 }

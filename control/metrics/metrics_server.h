@@ -39,7 +39,7 @@ class MetricsServer {
   MetricsServer& operator=(const MetricsServer&) = delete;
 
   // A page, or the error that prevents it. Called by the server's thread.
-  Result<std::string> page(const MetricsQuery& wish);
+  Result<std::string> page(const MetricsQuery& query);
 
  private:
   explicit MetricsServer(Fetch fetch) : fetch_(std::move(fetch)) {}

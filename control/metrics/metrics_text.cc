@@ -193,8 +193,8 @@ void write_queue_pairs(const Json& sessions, MetricsPage& page) {
 
 }  // namespace
 
-std::string metrics_text(const Json& report, const MetricsQuery& wish) {
-  MetricsPage page(wish.open_metrics);
+std::string metrics_text(const Json& report, const MetricsQuery& query) {
+  MetricsPage page(query.open_metrics);
   write_daemon(report, page);
   if (report.contains("complete") && !report["complete"].get<bool>()) {
     return page.end();  // a worker doesn't respond: counters would seem to have decreased
@@ -205,7 +205,7 @@ std::string metrics_text(const Json& report, const MetricsQuery& wish) {
   write_fault_times(member(report, "workers"), page);
   write_sessions(member(report, "sessions"), page);
   write_connections(member(report, "connections"), page);
-  if (wish.queue_pairs) {
+  if (query.queue_pairs) {
     write_queue_pairs(member(report, "sessions"), page);
     write_queue_pair_latencies(member(report, "sessions"), page);
   }

@@ -19,6 +19,6 @@ inline constexpr std::size_t kMetricQueuePairsMax = 1'000;
 // What the report lacks isn't on the page. If a worker didn't respond, the page has no counters,
 // only the number of stuck threads.
 [[nodiscard]] std::string metrics_text(const nlohmann::ordered_json& report,
-                                       const MetricsQuery& wish);
+                                       const MetricsQuery& query);
 
 }  // namespace uroce::control

@@ -16,9 +16,9 @@ _SEND_PSN = 500
 class TestRoceRetransmission(RoceSuite):
     """Lost requests, lost acknowledgements, lost read responses: IBTA volume 1, 9.7.5 and 9.7.6."""
 
-    def start(self, command, seconds=0.35, **wish):
+    def start(self, command, seconds=0.35, **options):
         """Has the card post this while we capture; returns the frames that it sends."""
-        self.qp(**{"send_psn": _SEND_PSN, "timeout": _TIMEOUT, **wish})
+        self.qp(**{"send_psn": _SEND_PSN, "timeout": _TIMEOUT, **options})
         self.region(seed=6)
         self.shell.ask(f"later 100 {command}")
         return self.exchange(seconds=seconds)

@@ -36,9 +36,9 @@ class Region:
     length: int
 
 
-def _words(wish):
+def _words(options):
     """As the console's syntax requires: name=value, or just the name where the value is True."""
-    return " ".join(key if value is True else f"{key}={value}" for key, value in wish.items())
+    return " ".join(key if value is True else f"{key}={value}" for key, value in options.items())
 
 
 class RoceSuite(TestSuite):
@@ -83,16 +83,16 @@ class RoceSuite(TestSuite):
 
     # What a case needs
 
-    def qp(self, name="q", qpn=QPN, psn=100, **wish):
+    def qp(self, name="q", qpn=QPN, psn=100, **options):
         """A queue pair of the card's, connected to ours."""
-        wish = {"peer": self.ends.peer_ip, "qpn": qpn, "peer_qpn": PEER_QPN, "psn": psn, "mtu": 1024, **wish}
-        answer = self.shell.ask(f"qp {name} {_words(wish)}")
+        options = {"peer": self.ends.peer_ip, "qpn": qpn, "peer_qpn": PEER_QPN, "psn": psn, "mtu": 1024, **options}
+        answer = self.shell.ask(f"qp {name} {_words(options)}")
         self._made.append(f"destroy {name}")
         return answer
 
-    def region(self, name="A", length=4096, key=KEY, iova=IOVA, seed=0, **wish):
+    def region(self, name="A", length=4096, key=KEY, iova=IOVA, seed=0, **options):
         """Registers memory of the card's program, filled with the pattern of `seed`."""
-        answer = self.shell.ask(f"region {name} length={length} key={key} iova={iova} seed={seed} {_words(wish)}")
+        answer = self.shell.ask(f"region {name} length={length} key={key} iova={iova} seed={seed} {_words(options)}")
         self.remove_later(name)
         return Region(name, int(answer["key"]), int(answer["address"]), length)
 

@@ -142,9 +142,9 @@ class Player:
         memory = _Memory(line.number_of("iova", _REGION_DISTANCE * index), _FIRST_KEY + (index << 8),
                          line.number_of("length"))
         windows = any(other.verb == "window" for other in self.script.lines)
-        wish = {"access": line.get("access", "local+read+write+atomic+bind")} if line.has("access") or windows else {}
+        options = {"access": line.get("access", "local+read+write+atomic+bind")} if line.has("access") or windows else {}
         self.suite.region(line.subject, memory.length, memory.key, memory.iova, 0,
-                          **({"other_pd": True} if line.has("other_pd") else {}), **wish)
+                          **({"other_pd": True} if line.has("other_pd") else {}), **options)
         self.regions[line.subject] = memory
 
     def _window(self, line):

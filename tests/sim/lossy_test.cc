@@ -118,7 +118,7 @@ class LossyWorld {
 };
 
 TEST(LossySim, ArrivingMessagesAreCorrect) {
-  const std::uint64_t count = Seeds{"UROCE_SIM_SEEDS", kSeedsDefault, {}}.wished();
+  const std::uint64_t count = Seeds{"UROCE_SIM_SEEDS", kSeedsDefault, {}}.count();
   for (std::uint64_t seed = Seeds::first(); seed < Seeds::first() + count; ++seed) {
     EXPECT_EQ(LossyWorld(seed).run(), "") << "seed " << seed;
   }

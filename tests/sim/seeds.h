@@ -20,7 +20,7 @@ struct Seeds {
   std::uint64_t otherwise;  // number of seeds if it isn't set
   std::span<const std::uint64_t> regressions;
 
-  [[nodiscard]] std::uint64_t wished() const { return number_of(variable, otherwise); }
+  [[nodiscard]] std::uint64_t count() const { return number_of(variable, otherwise); }
   [[nodiscard]] static std::uint64_t first() { return number_of("UROCE_FIRST_SEED", 1); }
 
  private:
@@ -34,7 +34,7 @@ struct Seeds {
 // prints a summary of the seeds. Returns the program's exit code.
 template <typename RunSeed, typename Report>
 int run_seeds(std::span<char*> arguments, const Seeds& seeds, RunSeed run_seed, Report report) {
-  std::uint64_t count = seeds.wished();
+  std::uint64_t count = seeds.count();
   std::uint64_t first = Seeds::first();
   bool verbose = false;
   for (std::size_t i = 1; i < arguments.size(); ++i) {

@@ -4,8 +4,8 @@
 // notes what is to be answered; transmit() emits the answers in PSN order.
 //
 // What there is to say is kept as state, not as a queue: the reads and atomics not yet answered,
-// at most one NAK, and the wish for an acknowledgement. An acknowledgement names the newest SEND or
-// WRITE packet, so one covers a burst, and it waits until the reads and atomics before it are
+// at most one NAK, and whether an acknowledgement is due. An acknowledgement names the newest SEND
+// or WRITE packet, so one covers a burst, and it waits until the reads and atomics before it are
 // answered; a read's answer acknowledges all that came before. (It never names a read's own PSN:
 // Linux's requester takes that for a fatal error. An RNR NAK may name its first, not one inside.)
 //

@@ -121,10 +121,10 @@ TEST_F(Connecting, ALimitedRnrRetryGetsALongerRnrTimer) {
   ASSERT_EQ(program.command(channel, RDMA_USER_CM_CMD_CONNECT, body).error, 0);
   const std::uint32_t passive = program.expect_event(channel, kConnectRequest).id;
   const auto timer_of = [this](std::uint32_t id) {
-    rdma_ucm_init_qp_attr wish{};
-    wish.id = id;
-    wish.qp_state = IBV_QPS_RTR;
-    return program.command(channel, RDMA_USER_CM_CMD_INIT_QP_ATTR, wish)
+    rdma_ucm_init_qp_attr attributes{};
+    attributes.id = id;
+    attributes.qp_state = IBV_QPS_RTR;
+    return program.command(channel, RDMA_USER_CM_CMD_INIT_QP_ATTR, attributes)
         .as<ib_uverbs_qp_attr>()
         .min_rnr_timer;
   };

@@ -44,10 +44,10 @@ class Quality : public testing::Test {
     return program.query_route(channel, route_to(address, tos)).ib_route[0].sl;
   }
   ib_uverbs_ah_attr path_of_qp(std::uint32_t id) {
-    rdma_ucm_init_qp_attr wish{};
-    wish.id = id;
-    wish.qp_state = IBV_QPS_RTR;
-    return program.command(channel, RDMA_USER_CM_CMD_INIT_QP_ATTR, wish)
+    rdma_ucm_init_qp_attr attributes{};
+    attributes.id = id;
+    attributes.qp_state = IBV_QPS_RTR;
+    return program.command(channel, RDMA_USER_CM_CMD_INIT_QP_ATTR, attributes)
         .as<ib_uverbs_qp_attr>()
         .ah_attr;
   }

@@ -230,8 +230,8 @@ class Stress {
 };
 
 std::uint64_t rounds() {
-  const char* const wish = std::getenv("UROCE_PAGING_ROUNDS");
-  return wish == nullptr ? kRoundsDefault : std::strtoull(wish, nullptr, 10);
+  const char* const text = std::getenv("UROCE_PAGING_ROUNDS");
+  return text == nullptr ? kRoundsDefault : std::strtoull(text, nullptr, 10);
 }
 
 void run(const PagingLimits& limits) {
