@@ -9,7 +9,7 @@
 namespace uroce {
 
 // Whether frames of this path would come back to this port, and be taken for its own.
-bool Worker::State::leads_here(PortState& port, const Path& path) {
+bool Worker::State::is_own_path(PortState& port, const Path& path) {
   const bool comes_back = path.destination_mac == port.mac || (port.loops_back && port.any_mac);
   return comes_back && is_own_address(port, LinkAddress(path.destination_gid, path.vlan_id()));
 }
@@ -46,8 +46,9 @@ void Worker::State::forget_neighbours(QpEntry& entry) {
 // The entry of the queue pair's peer, if frames would come back to it; nullptr otherwise.
 QpEntry* Worker::State::find_neighbour(PortState& port, const Qp& qp) {
   QpEntry* const peer = table.find(qp.attributes().dest_qpn);
-  return peer != nullptr && qp.is_local_peer(*peer->qp) && leads_here(port, qp.attributes().path) &&
-                 leads_here(port, peer->qp->attributes().path)
+  return peer != nullptr && qp.is_local_peer(*peer->qp) &&
+                 is_own_path(port, qp.attributes().path) &&
+                 is_own_path(port, peer->qp->attributes().path)
              ? peer
              : nullptr;
 }

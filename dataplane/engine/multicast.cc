@@ -96,7 +96,7 @@ void Worker::State::park_copy(QpEntry& entry, PortState& port, Frame& frame) {
   }
   if (!entry.parks(Role::kResponder)) {
     Turn lent = turn(entry);
-    entry.qp->lose_parked(lent);
+    entry.qp->on_parked_dropped(lent);
   }
 }
 

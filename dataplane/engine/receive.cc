@@ -170,7 +170,7 @@ void Worker::State::hand_over(std::uint32_t worker, Role role) {
 }
 
 // No queue pair has the number that the frame is for.
-void Worker::State::deliver_to_none(Frame* frame) {
+void Worker::State::deliver_without_qp(Frame* frame) {
   if (frame->packet.dest_qpn == kMulticastQpn) {
     deliver_group(frame);
   } else {
@@ -215,7 +215,7 @@ bool Worker::State::drain_frames(Role role) {
       }
       QpEntry* entry = last != nullptr && last->qpn == qpn ? last : table.find(qpn);
       if (entry == nullptr) {
-        deliver_to_none(burst[i]);
+        deliver_without_qp(burst[i]);
         continue;
       }
       if (entry != last && last != nullptr) {

@@ -33,7 +33,7 @@ bool Worker::State::transmit_bursts(PortState& port) {
   bool more = true;
   for (std::uint32_t burst = 0; more && burst < port.turn_bursts; ++burst) {
     any |= transmit(port);
-    serve_nobody();
+    charge_to_no_user();
     const bool whole = port.tx.ready_count() >= port.turn_burst;
     any |= send(port);
     more = whole && port.tx.ready_count() == 0;
@@ -192,13 +192,13 @@ bool Worker::State::send(PortState& port) {
   } else if (port.refused_since == kNever) {
     port.refused_since = ran();
   } else if (ran() - port.refused_since >= kStallMax) {
-    lose_ready(port);
+    drop_unsent(port);
   }
   port.captured = tx.ready_count();
   return tx.ready_count() < before;
 }
 
-void Worker::State::lose_ready(PortState& port) {
+void Worker::State::drop_unsent(PortState& port) {
   TxBatch& tx = port.tx;
   counters.tx_lost += tx.ready_count();
   port.releases.insert(port.releases.end(), tx.ready(), tx.ready() + tx.ready_count());

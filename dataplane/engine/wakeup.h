@@ -36,19 +36,21 @@ class Wakeup {
 
   // The worker, for programs (abi::WorkerStatus): whether it is short of a processor, and whether
   // it shares it with other threads.
-  void tell_company(bool crowded, bool shared) {
-    tell(status_->crowded, crowded);
-    tell(status_->shared, shared);
+  void publish_load(bool crowded, bool shared) {
+    publish(status_->crowded, crowded);
+    publish(status_->shared, shared);
   }
   // The worker, for programs that wake it: a turn begins, or the worker is about to block
   // (base/time/heartbeat.h). REQUIRES: an odd value between fall_asleep() and blocking, and a new
   // even value before the next fall_asleep().
-  void tell_beats(std::uint64_t beats) { status_->beats.store(beats, std::memory_order_relaxed); }
+  void publish_beats(std::uint64_t beats) {
+    status_->beats.store(beats, std::memory_order_relaxed);
+  }
   // REQUIRES: watched edge-triggered. Nobody reads it.
   [[nodiscard]] int descriptor() const { return event_.get(); }
 
  private:
-  static void tell(std::atomic<std::uint32_t>& flag, bool is) {
+  static void publish(std::atomic<std::uint32_t>& flag, bool is) {
     const std::uint32_t value = is ? 1 : 0;
     if (flag.load(std::memory_order_relaxed) != value) [[unlikely]] {
       flag.store(value, std::memory_order_relaxed);

@@ -80,14 +80,14 @@ bool Worker::poll(Time now) {
   busy |= self.drain_copies();
   busy |= self.drain_frames(Role::kCompleter);
   busy |= self.drain_frames(Role::kResponder);
-  self.serve_nobody();
+  self.charge_to_no_user();
   busy |= self.drain_doorbells();
   if (self.catch_up_left == 0) {
     busy |= self.expire_timers();
     busy |= self.check_silent_reads();
   }
   busy |= self.drain_deferred(busy);
-  self.serve_nobody();
+  self.charge_to_no_user();
   self.flush_queues();
   self.give_mads();
   self.flush_releases();  // before sending takes frames: these are warm

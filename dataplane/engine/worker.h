@@ -116,7 +116,7 @@ class Worker {
 
   // The thread was runnable but not running for this long before the following turn
   // (threads/run_delay.h).
-  void was_away(Duration duration);
+  void was_descheduled(Duration duration);
 
   // The time that tasks between two turns see. poll() sets it too.
   void set_time(Time now);

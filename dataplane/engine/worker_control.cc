@@ -16,12 +16,12 @@ void Worker::set_time(Time now) { state_->now = now; }
 
 void Worker::task_ends() { state_->stalls.turn_ends(); }
 
-void Worker::was_away(Duration duration) {
+void Worker::was_descheduled(Duration duration) {
   if (duration == 0) {
     return;
   }
   State& self = *state_;
-  self.stalls.was_away(self.now + duration, duration);
+  self.stalls.was_descheduled(self.now + duration, duration);
   self.absent += duration;
   self.catch_up_left = kCatchUpTurns;
   ++self.counters.absences;
@@ -59,7 +59,7 @@ void Worker::remove_qp(Qp& qp) {
   port.roce_counters += qp.counters();
   port.latencies += qp.latencies();
   port.read_frames -= entry->read_frames_counted();
-  self.end_promise(port, *entry);
+  self.end_reservation(port, *entry);
   self.forget_neighbours(*entry);
   self.table.remove(qp.config().qpn);
   if (const auto of = self.qps_of_users.find(qp.config().user); --of->second == 0) {

@@ -97,7 +97,7 @@ struct PortState {
 
   // READ responses that were requested and haven't arrived, except those of silent peers.
   std::uint32_t read_frames = 0;
-  std::uint32_t read_frames_promised = 0;   // of READs that were released and begin at their turn
+  std::uint32_t read_frames_reserved = 0;   // of READs that were released and begin at their turn
   std::deque<std::uint32_t> reads_waiting;  // queue pairs whose next READ waits for room
 
   TxBatch tx;
@@ -109,7 +109,7 @@ struct PortState {
   std::vector<Frame*> releases;  // given back to the port in bursts
 
   [[nodiscard]] std::uint32_t read_frames_taken() const {
-    return read_frames + read_frames_promised;
+    return read_frames + read_frames_reserved;
   }
 
   // Where frames are sent to, which may change when the port is detached and attached.
@@ -189,9 +189,9 @@ struct Worker::State final : FaultSink {
   LatencyHistogram fault_times;
 
   // What follows is for all of them: rings of theirs, the port.
-  void serve_nobody() {
+  void charge_to_no_user() {
     if (stalls.watches(now)) [[unlikely]] {
-      stalls.serves(Stalls::kNobody);
+      stalls.charge_to(Stalls::kNoUser);
     }
   }
   // Whether the queue pair must wait for others' turn, because its user's memory blocked the
@@ -204,7 +204,7 @@ struct Worker::State final : FaultSink {
   [[nodiscard]] Time ran() const { return now - absent; }
   [[nodiscard]] Turn turn(const QpEntry& entry) {
     if (stalls.watches(now)) [[unlikely]] {
-      stalls.serves(entry.qp->config().user);
+      stalls.charge_to(entry.qp->config().user);
     }
     return Turn{.now = now,
                 .tx = ports[entry.port]->tx,
@@ -263,7 +263,7 @@ struct Worker::State final : FaultSink {
       recount_reads(entry, port);
     }
   }
-  static void end_promise(PortState& port, QpEntry& entry);
+  static void end_reservation(PortState& port, QpEntry& entry);
   void recount_reads(QpEntry& entry, PortState& port);
   void resume_reads(PortState& port);
   bool check_silent_reads();
@@ -300,11 +300,11 @@ struct Worker::State final : FaultSink {
   void steer_group(PortState& port, Frame* frame);
   void park_copy(QpEntry& entry, PortState& port, Frame& frame);
   void deliver_group(Frame* frame);
-  void deliver_to_none(Frame* frame);
+  void deliver_without_qp(Frame* frame);
   void loop_back_group(PortState& port, Frame* frame);
 
   // direct.cc
-  [[nodiscard]] static bool leads_here(PortState& port, const Path& path);
+  [[nodiscard]] static bool is_own_path(PortState& port, const Path& path);
   [[nodiscard]] bool may_copy_between(const QpEntry& one, const QpEntry& other) const;
   void forget_neighbours(QpEntry& entry);
   [[nodiscard]] QpEntry* find_neighbour(PortState& port, const Qp& qp);
@@ -316,7 +316,7 @@ struct Worker::State final : FaultSink {
   bool transmit_bursts(PortState& port);
   bool transmit(PortState& port);
   bool send(PortState& port);
-  void lose_ready(PortState& port);
+  void drop_unsent(PortState& port);
   void take_hairpins(PortState& port);
 
   // worker.cc

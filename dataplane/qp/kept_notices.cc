@@ -76,7 +76,7 @@ Drop Requester::on_kept_report(std::uint32_t psn, const KeptReport& report, cons
   }
   on_peer_alive(turn);
   ++qp_.counters_.kept_reports_handled;
-  peer_keeps_.told(report.psns != 0);
+  peer_keeps_.set_reported(report.psns != 0);
   // For an executed READ or atomic the hole stands for its response, which hasn't arrived.
   const auto arrived = [&](std::uint32_t at) {
     return psn_difference(at, psn) < 0

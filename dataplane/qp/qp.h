@@ -191,7 +191,7 @@ class Qp {
   // More requests wait for memory than allowed: sends an RNR NAK for `psn`.
   void busy(std::uint32_t psn, const Turn& turn) { responder_.busy(psn, turn); }
   // A request that was parked, and partly executed, was dropped.
-  void lose_parked(Turn& turn) { responder_.lose_parked(turn); }
+  void on_parked_dropped(Turn& turn) { responder_.on_parked_dropped(turn); }
 
   // Out-of-order frames that are kept for the role that takes requests, or responses;
   // on_kept_dropped(): they were all released.

@@ -91,11 +91,11 @@ void Runner::run() {
   bool busy = false;
   while (!stopping_.load(std::memory_order_relaxed)) {
     heartbeat_.beat();
-    wakeup_.tell_beats(heartbeat_.beats());
+    wakeup_.publish_beats(heartbeat_.beats());
     const Time now = monotonic_now();
-    worker_.was_away(run_delay_.turn_begins(now));
+    worker_.was_descheduled(run_delay_.turn_begins(now));
     const bool crowded = cpu_shortage_.turn_begins(now, busy, this_thread);
-    wakeup_.tell_company(crowded, cpu_shortage_.shares(now));
+    wakeup_.publish_load(crowded, cpu_shortage_.shares(now));
     busy = turn(now);
     if (busy) {
       idle_turns_ = 0;
@@ -191,7 +191,7 @@ void Runner::sleep(Time now) {
     run_delay_.sleeps_until(sleeps_until_);
     cpu_shortage_.sleeps(now);
     heartbeat_.rest();
-    wakeup_.tell_beats(heartbeat_.beats());
+    wakeup_.publish_beats(heartbeat_.beats());
     worker_lock_.unlock();
     const int woken = epoll_pwait2(epoll_, events.data(), events.size(), &wait, nullptr);
     heartbeat_.beat();

@@ -33,26 +33,26 @@ class PageBudget {
     now_ = now;
     left_ = kTurnMax;
     if (now >= served_until_) {
-      served_ = kNobody;
+      served_ = kNoQp;
     }
   }
   // Whether there is other work; at first, whether there was in the previous turn. Without other
   // work the queue pair being served has had its chance.
   void set_busy(bool busy) {
     busy_ = busy;
-    served_ = busy ? served_ : kNobody;
+    served_ = busy ? served_ : kNoQp;
   }
 
   // Queue pairs that waited come before new ones.
   [[nodiscard]] bool may_bring(std::uint32_t qpn) const {
-    return has_time() && (served_ == kNobody ? waiting_count_ == 0 : served_ == qpn);
+    return has_time() && (served_ == kNoQp ? waiting_count_ == 0 : served_ == qpn);
   }
   // A page was populated, which took this long.
   void brought(Duration took) {
     --left_;
     next_ =
         now_ + (took < kIntervalMax / kShare ? std::max(kInterval, kShare * took) : kIntervalMax);
-    served_ = kNobody;
+    served_ = kNoQp;
   }
 
   // The queue pair waits until there is time. False if too many do.
@@ -69,7 +69,7 @@ class PageBudget {
   }
   // Whether a queue pair waits and there is budget for its page.
   [[nodiscard]] bool may_serve() const {
-    return waiting_count_ != 0 && served_ == kNobody && has_time();
+    return waiting_count_ != 0 && served_ == kNoQp && has_time();
   }
   // The queue pair that has waited longest; the next page is reserved for it, for as long as it may
   // take until it is its turn to send. REQUIRES: may_serve()
@@ -85,11 +85,11 @@ class PageBudget {
     if (waiting_count_ == 0) {
       return kNever;
     }
-    return served_ == kNobody ? next_ : served_until_;
+    return served_ == kNoQp ? next_ : served_until_;
   }
 
  private:
-  static constexpr std::uint32_t kNobody = ~0U;
+  static constexpr std::uint32_t kNoQp = ~0U;
 
   [[nodiscard]] bool has_time() const { return left_ > 0 && (!busy_ || now_ >= next_); }
 
@@ -97,7 +97,7 @@ class PageBudget {
   Time next_ = 0;
   bool busy_ = false;
   std::uint32_t left_ = 0;
-  std::uint32_t served_ = kNobody;
+  std::uint32_t served_ = kNoQp;
   Time served_until_ = 0;
   std::array<std::uint32_t, kWaitingMax> waiting_{};  // longest first
   std::size_t waiting_count_ = 0;

@@ -69,7 +69,7 @@ struct alignas(kCacheLine) QpEntry {
   bool reads_silent = false;
   std::uint32_t read_frames = 0;
   std::uint32_t read_frames_answered = 0;
-  std::uint32_t read_frames_promised = 0;
+  std::uint32_t read_frames_reserved = 0;
   Time reads_answered = 0;
 
   [[nodiscard]] std::uint32_t read_frames_counted() const { return reads_silent ? 0 : read_frames; }

@@ -16,7 +16,7 @@ Stalls::Usage Stalls::thread_usage() {
           .faults = static_cast<std::uint64_t>(usage.ru_minflt + usage.ru_majflt)};
 }
 
-void Stalls::serves(std::uint64_t user) {
+void Stalls::charge_to(std::uint64_t user) {
   if (serving_ && user == user_) {
     return;
   }
@@ -43,7 +43,7 @@ void Stalls::end_step(const Usage& usage) {
   if (took >= kMin && usage.waits != begin_.waits && usage.faults != begin_.faults) {
     ++count_;
     total_ += took;
-    if (user_ != kNobody) {
+    if (user_ != kNoUser) {
       charge(usage.now, took);
     }
   }

@@ -34,7 +34,7 @@ class Stalls {
   static_assert(kDebtMax * kShare <= kWatched, "who is in debt is watched");
 
   // The user to which work for nobody in particular is charged: never in debt.
-  static constexpr std::uint64_t kNobody = ~std::uint64_t{0};
+  static constexpr std::uint64_t kNoUser = ~std::uint64_t{0};
 
   struct Usage {
     Time now = 0;
@@ -48,14 +48,14 @@ class Stalls {
   explicit Stalls(UsageReader read_usage = thread_usage) : read_usage_(read_usage) {}
 
   // The thread was kept from running for `away` before the turn that begins.
-  void was_away(Time now, Duration away) {
+  void was_descheduled(Time now, Duration away) {
     watched_until_ = away >= kNoticed ? now + kWatched : watched_until_;
   }
   [[nodiscard]] bool watches(Time now) const { return now < watched_until_; }
 
   // From here on the worker's time is charged to `user`, until the next call or the end of the
   // turn.
-  void serves(std::uint64_t user);
+  void charge_to(std::uint64_t user);
   void turn_ends();
 
   // Whether the user's queue pairs are held back because of its debt. Only measured users can be in

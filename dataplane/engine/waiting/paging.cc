@@ -223,7 +223,7 @@ void Worker::State::park(QpEntry& entry, Role role, Frame* frame) {
     Turn lent = turn(entry);
     entry.qp->busy(frame->packet.psn, lent);
     if (waiting.empty()) {  // else one that came before it is what was begun
-      entry.qp->lose_parked(lent);
+      entry.qp->on_parked_dropped(lent);
     }
     update(entry);
   }

@@ -12,14 +12,14 @@ namespace uroce {
 
 ReadCredits Worker::State::read_credits(PortState& port, QpEntry& entry) {
   if (entry.reads_next) [[unlikely]] {
-    return ReadCredits(port.read_frames_taken() - entry.read_frames_promised);
+    return ReadCredits(port.read_frames_taken() - entry.read_frames_reserved);
   }
   return ReadCredits(port.reads_waiting.empty() ? port.read_frames_taken()
                                                 : ReadCredits::kFramesMax);
 }
 
-void Worker::State::end_promise(PortState& port, QpEntry& entry) {
-  port.read_frames_promised -= std::exchange(entry.read_frames_promised, 0U);
+void Worker::State::end_reservation(PortState& port, QpEntry& entry) {
+  port.read_frames_reserved -= std::exchange(entry.read_frames_reserved, 0U);
 }
 
 void Worker::State::recount_reads(QpEntry& entry, PortState& port) {
@@ -40,7 +40,7 @@ void Worker::State::recount_reads(QpEntry& entry, PortState& port) {
   const bool was_next = entry.reads_next && (more || waits);
   if (was_next) [[unlikely]] {
     entry.reads_next = false;
-    end_promise(port, entry);
+    end_reservation(port, entry);
   }
   if (waits && !entry.reads_waiting) {
     entry.reads_waiting = true;
@@ -73,8 +73,8 @@ void Worker::State::resume_reads(PortState& port) {
       // Nothing else of it has changed, so update() isn't needed, and would come back here.
       queue_up(*entry);
       if (entry->queued) {  // else it may not send now, and nobody waits for it
-        entry->read_frames_promised = wanted;
-        port.read_frames_promised += wanted;
+        entry->read_frames_reserved = wanted;
+        port.read_frames_reserved += wanted;
       }
     }
   }
@@ -91,8 +91,8 @@ bool Worker::State::check_silent_reads() {
       ports[entry.port]->read_frames -= entry.read_frames;
       entry.reads_silent = true;
     }
-    if (entry.read_frames_promised != 0 && !entry.queued) {
-      end_promise(*ports[entry.port], entry);  // it had to stop sending before its turn came
+    if (entry.read_frames_reserved != 0 && !entry.queued) {
+      end_reservation(*ports[entry.port], entry);  // it had to stop sending before its turn came
     }
   });
   next_reads_check = kNever;

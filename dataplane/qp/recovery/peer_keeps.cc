@@ -4,7 +4,7 @@ namespace uroce {
 
 // Decides what to do about `psn`, now that it is known to be missing still or again.
 bool PeerKeeps::single(std::uint32_t psn) {
-  if (belief_ == Belief::kNo && ++missing_ % kTryEvery != 0) {
+  if (buffers_ == Buffers::kNo && ++missing_ % kTryEvery != 0) {
     single_ = false;
     return false;
   }
@@ -15,14 +15,14 @@ bool PeerKeeps::single(std::uint32_t psn) {
 
 // The peer advanced by a single packet. A peer that keeps does that if the next packet was lost,
 // too.
-bool PeerKeeps::went_on_by_one(std::uint32_t psn, bool certain) {
+bool PeerKeeps::advanced_by_one(std::uint32_t psn, bool certain) {
   single_ = false;
   ++row_;
-  if (belief_ == Belief::kYes && row_ < (told_ ? kRowMaxTold : kRowMax)) {
+  if (buffers_ == Buffers::kYes && row_ < (reported_ ? kRowMaxReported : kRowMax)) {
     return single(psn);
   }
-  if (certain || belief_ == Belief::kYes || row_ >= kDoubtsMax) {
-    belief_ = Belief::kNo;
+  if (certain || buffers_ == Buffers::kYes || row_ >= kDoubtsMax) {
+    buffers_ = Buffers::kNo;
     missing_ = 0;
   }
   return false;
@@ -31,10 +31,10 @@ bool PeerKeeps::went_on_by_one(std::uint32_t psn, bool certain) {
 bool PeerKeeps::resend_single(std::uint32_t psn) {
   const std::int32_t beyond = single_ ? psn_difference(psn, single_psn_) : 0;
   if (beyond == 1) {
-    return went_on_by_one(psn, false);
+    return advanced_by_one(psn, false);
   }
   if (beyond > 1) {
-    jumped();
+    advanced_further();
   }
   return single(psn);
 }
@@ -45,24 +45,24 @@ PeerKeeps::Next PeerKeeps::acknowledged(std::uint32_t unacked_psn, bool more) {
   }
   single_ = false;
   if (unacked_psn != psn_add(single_psn_, 1)) {
-    jumped();
+    advanced_further();
     return Next::kGoOn;
   }
   if (!more) {
     return Next::kGoOn;
   }
-  return went_on_by_one(unacked_psn, true) ? Next::kSingle : Next::kAll;
+  return advanced_by_one(unacked_psn, true) ? Next::kSingle : Next::kAll;
 }
 
-void PeerKeeps::told(bool keeps) {
-  told_ = keeps;
+void PeerKeeps::set_reported(bool keeps) {
+  reported_ = keeps;
   if (keeps) {
-    jumped();
+    advanced_further();
   }
 }
 
-void PeerKeeps::jumped() {
-  belief_ = Belief::kYes;
+void PeerKeeps::advanced_further() {
+  buffers_ = Buffers::kYes;
   row_ = 0;
 }
 

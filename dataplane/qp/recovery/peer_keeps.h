@@ -29,30 +29,30 @@ class PeerKeeps {
   [[nodiscard]] Next acknowledged(std::uint32_t unacked_psn, bool more);
 
   // Another uroce has reported whether it buffers.
-  void told(bool keeps);
+  void set_reported(bool keeps);
 
   // Everything is retransmitted: the next acknowledgement shows nothing.
   void gone_back() { single_ = false; }
 
  private:
-  enum class Belief : std::uint8_t { kUnknown, kYes, kNo };
+  enum class Buffers : std::uint8_t { kUnknown, kYes, kNo };
   // How often in a row a peer may advance by a single packet: one that is known to buffer, and one
   // of which nothing is known.
   static constexpr std::uint32_t kRowMax = 4;
-  static constexpr std::uint32_t kRowMaxTold = 64;  // and one that has said that it keeps
+  static constexpr std::uint32_t kRowMaxReported = 64;  // and one that has said that it keeps
   static constexpr std::uint32_t kDoubtsMax = 2;
   static constexpr std::uint32_t kTryEvery = 64;  // losses with a peer that keeps nothing
 
   bool single(std::uint32_t psn);
-  bool went_on_by_one(std::uint32_t psn, bool certain);
-  void jumped();
+  bool advanced_by_one(std::uint32_t psn, bool certain);
+  void advanced_further();
 
-  Belief belief_ = Belief::kUnknown;
-  bool told_ = false;
-  bool single_ = false;  // single_psn_ was sent again alone, and nothing was heard since
+  Buffers buffers_ = Buffers::kUnknown;
+  bool reported_ = false;
+  bool single_ = false;  // single_psn_ was sent again alone, and nothing was received since
   std::uint32_t single_psn_ = 0;
   std::uint32_t row_ = 0;
-  std::uint32_t missing_ = 0;  // losses since it was judged to keep nothing
+  std::uint32_t missing_ = 0;  // losses since it was found to keep nothing
 };
 
 }  // namespace uroce

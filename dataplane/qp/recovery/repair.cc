@@ -85,7 +85,7 @@ bool Repair::add_behind(std::uint32_t psn, std::uint32_t newest) {
   return true;
 }
 
-void Repair::insist(std::uint32_t psn, std::uint32_t count) {
+void Repair::add_again(std::uint32_t psn, std::uint32_t count) {
   Hole* const hole = find(psn);
   if (hole == nullptr) {
     (void)add(psn, count);

@@ -50,7 +50,7 @@ class Repair {
   // that was lost as well.
   bool add_behind(std::uint32_t psn, std::uint32_t newest);
   // As add(), but retransmitted even if it was recently.
-  void insist(std::uint32_t psn, std::uint32_t count);
+  void add_again(std::uint32_t psn, std::uint32_t count);
   // A response with this PSN was received out of order. True if it completed a hole.
   bool filled(std::uint32_t psn, Time now);
   // The peer has the packets that `has(psn)` says: their holes are closed.

@@ -270,7 +270,7 @@ class Requester {
   void on_missing(Turn& turn);
   void after_single();
   void resend_all();
-  void give_way();
+  void reduce_window();
 
   // kept_notices.cc
   std::uint32_t send_kept_ask(Turn& turn);

@@ -85,7 +85,7 @@ void Requester::probe() {
   probe_end_ = psn_add(unacked_psn_, oldest_count());
   ++qp_.counters_.tail_probes;
   round_trip_.resent(probe_end_);
-  repair_.insist(unacked_psn_, oldest_count());
+  repair_.add_again(unacked_psn_, oldest_count());
 }
 
 // A NAK: the peer has everything before unacked_psn_ and misses that packet.
@@ -133,7 +133,7 @@ void Requester::after_single() {
 // From unacked_psn_ on. Not a retry: the peer has acknowledged progress.
 void Requester::resend_all() {
   ++qp_.counters_.resends_gone_back;
-  give_way();
+  reduce_window();
   go_back();
 }
 

@@ -63,7 +63,7 @@ void Requester::retry(Turn& turn) {
 // through, since the last time or the beginning, sending as much again would only lose it again:
 // the queue on the path is full, or the peer keeps nothing and loses more than a packet in each
 // window.
-void Requester::give_way() {
+void Requester::reduce_window() {
   const std::uint32_t got_through = distance(gone_back_psn_, unacked_psn_);
   gone_back_psn_ = unacked_psn_;
   if (qp_.config_.shares_network && qp_.config_.congestion->mode != CongestionMode::kNone &&
@@ -82,7 +82,7 @@ bool Requester::retry_early(Turn& turn) {
   }
   ++qp_.counters_.resends_gone_back;
   if (turn.recovery == Recovery::kSelective) {
-    give_way();
+    reduce_window();
   }
   retry(turn);
   retried_early_ = true;
@@ -141,7 +141,7 @@ void Requester::on_deadline(Turn& turn) {
   // A single timeout may mean a timer that is shorter than the round trip, or a peer that was
   // suspended.
   if (std::exchange(loss_shown_, false)) {
-    give_way();
+    reduce_window();
   }
   retry(turn);
 }

@@ -80,8 +80,8 @@ class Responder {
   // parked, as the packet with this PSN shows: sends an RNR NAK for it.
   void busy(std::uint32_t psn, const Turn& turn);
 
-  // For Qp::lose_parked.
-  void lose_parked(Turn& turn);
+  // For Qp::on_parked_dropped.
+  void on_parked_dropped(Turn& turn);
 
   // A page fault of the queue pair is resolved: what was parked continues, or parks again.
   void resume();
@@ -145,7 +145,7 @@ class Responder {
   Step answer_nothing(Step step);
   Step abandon(Drop reason, Turn& turn);
   void drop_message(Failure failure, Turn& turn);
-  void lose_message(Turn& turn);
+  void drop_incomplete_message(Turn& turn);
   void forget_stores();
 
   // Duplicates (responder_read_atomic.cc).
@@ -206,7 +206,7 @@ class Responder {
   std::uint32_t gap_psn_ = 0;  // the newest PSN that came ahead
   bool ack_pending_ = false;
   bool gap_announced_ = false;  // packets that come ahead raise no other NAK
-  bool told_later_ = false;     // the gap is that of an RNR NAK
+  bool gap_after_rnr_ = false;  // the gap is that of an RNR NAK
   bool answer_parked_ = false;  // memory for the next answer isn't resident
   PendingNak nak_ = PendingNak::kNone;
   Nak nak_code_ = Nak::kPsnSequence;

@@ -13,7 +13,7 @@ Step Responder::ahead(const Packet& packet, const Turn& turn, Drop* drop) {
     return Step::kKept;
   }
   // After an RNR NAK the peer sends everything again.
-  if (!turn.again && turn.keep && !told_later_ && kept_.add(expected_psn_, packet.psn)) {
+  if (!turn.again && turn.keep && !gap_after_rnr_ && kept_.add(expected_psn_, packet.psn)) {
     ++qp_->counters_.frames_kept;
     note_kept(packet);
     return Step::kKept;
@@ -50,7 +50,7 @@ void Responder::note_kept(const Packet& packet) {
 // The missing packet arrived. A NAK that wasn't sent yet is still needed if packets behind the one
 // that is expected now have arrived and aren't among the kept ones to be executed next.
 void Responder::close_gap() {
-  told_later_ = false;
+  gap_after_rnr_ = false;
   if (nak_ == PendingNak::kSequence && psn_difference(gap_psn_, expected_psn_) >= 0) {
     return;
   }

@@ -71,7 +71,7 @@ Step Responder::not_ready(Turn& turn) {
   }
   nak_ = PendingNak::kRnr;
   gap_announced_ = true;
-  told_later_ = true;
+  gap_after_rnr_ = true;
   gap_psn_ = expected_psn_;
   kept_.clear();
   return Step::kDone;

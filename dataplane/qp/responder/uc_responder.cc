@@ -15,10 +15,10 @@ Step Responder::receive_uc(const Packet& packet, Turn& turn, Drop* drop) {
   const Message kind = info.operation == Operation::kSend ? Message::kSend : Message::kWrite;
   if (info.first) {
     // 9.8.2.2.1: it starts a message whatever its PSN; an unfinished one is lost.
-    lose_message(turn);
+    drop_incomplete_message(turn);
     expected_psn_ = packet.psn;
   } else if (message_ != kind || packet.psn != expected_psn_) {
-    lose_message(turn);
+    drop_incomplete_message(turn);
     *drop = Drop::kOutOfSequence;
     return Step::kDone;
   }
@@ -57,7 +57,7 @@ void Responder::drop_message(Failure failure, Turn& turn) {
 
 // Without retransmission, what comes next is another message, for which nothing collected for this
 // one may be stored.
-void Responder::lose_parked(Turn& turn) {
+void Responder::on_parked_dropped(Turn& turn) {
   if (!qp_->config_.reliable()) {
     drop_message(Failure::kMessageDropped, turn);
   }
@@ -65,7 +65,7 @@ void Responder::lose_parked(Turn& turn) {
 
 // The rest of the current message won't come. If there is no current message, collected stores may
 // still be those of a message of one packet that is parked and will be received again.
-void Responder::lose_message(Turn& turn) {
+void Responder::drop_incomplete_message(Turn& turn) {
   if (message_ != Message::kNone) {
     drop_message(Failure::kMessageDropped, turn);
   }

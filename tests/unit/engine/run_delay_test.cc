@@ -54,7 +54,7 @@ TEST(Worker, ReadsWaitingFramesBeforeItServesDeadlinesAfterAnAbsence) {
   stations.b.worker.poll(stations.now);
   // when a's worker is away for longer than the timer runs,
   stations.now += 500 * kMs;
-  stations.a.worker.was_away(500 * kMs);
+  stations.a.worker.was_descheduled(500 * kMs);
   for (int turn = 0; turn < 4; ++turn) {
     stations.a.worker.poll(stations.now);
   }
@@ -75,7 +75,7 @@ TEST(Worker, ServesDeadlinesAfterAnAbsenceUnderAFlood) {
   stations.ports.second->release(&lost, 1);
   std::array<Frame*, 32> flood;
   stations.now += 500 * kMs;
-  stations.a.worker.was_away(500 * kMs);
+  stations.a.worker.was_descheduled(500 * kMs);
   int turns = 0;
   for (; stations.pair.a.qp().counters().local_ack_timeout_err == 0; ++turns) {
     ASSERT_LT(turns, 100);

@@ -28,12 +28,12 @@ class StallsTest : public testing::Test {
   StallsTest() {
     there = {.now = 1'000 * kStallMs, .waits = 100, .faults = 10};
     each_later = {};
-    stalls_.was_away(there.now, Stalls::kNoticed);
+    stalls_.was_descheduled(there.now, Stalls::kNoticed);
   }
 
   // A turn in which the user's part took this long; returns whether it counts as a stall.
   bool serve(std::uint64_t user, Duration took, std::uint64_t waits = 1, std::uint64_t faults = 1) {
-    stalls_.serves(user);
+    stalls_.charge_to(user);
     there.now += took;
     there.waits += waits;
     there.faults += faults;
@@ -49,7 +49,7 @@ TEST_F(StallsTest, WatchesOnlyAfterALateTurnAndForAWhile) {
   EXPECT_TRUE(stalls_.watches(there.now + Stalls::kWatched - 1));
   EXPECT_FALSE(stalls_.watches(there.now + Stalls::kWatched));
   Stalls other(usage);
-  other.was_away(there.now, Stalls::kNoticed - 1);
+  other.was_descheduled(there.now, Stalls::kNoticed - 1);
   EXPECT_FALSE(other.watches(there.now));
 }
 
@@ -84,14 +84,14 @@ TEST_F(StallsTest, TimeInWhichTheProcessWasStoppedIsNoStall) {
 }
 
 TEST_F(StallsTest, EachUserIsChargedForItsOwnPartOfATurn) {
-  stalls_.serves(kOtherUser);
+  stalls_.charge_to(kOtherUser);
   there.now += kStallMs;
-  stalls_.serves(kUser);
-  stalls_.serves(kUser);  // its next packet
+  stalls_.charge_to(kUser);
+  stalls_.charge_to(kUser);  // its next packet
   there.now += 200 * kStallMs;
   ++there.waits;
   ++there.faults;
-  stalls_.serves(kOtherUser);
+  stalls_.charge_to(kOtherUser);
   stalls_.turn_ends();
   EXPECT_EQ(stalls_.count(), 1U);
   EXPECT_TRUE(stalls_.refuses(kUser, there.now));
@@ -99,9 +99,9 @@ TEST_F(StallsTest, EachUserIsChargedForItsOwnPartOfATurn) {
 }
 
 TEST_F(StallsTest, CommonWorkIsChargedToNobody) {
-  EXPECT_TRUE(serve(Stalls::kNobody, 900 * kStallMs));
+  EXPECT_TRUE(serve(Stalls::kNoUser, 900 * kStallMs));
   EXPECT_EQ(stalls_.count(), 1U);
-  EXPECT_FALSE(stalls_.refuses(Stalls::kNobody, there.now));
+  EXPECT_FALSE(stalls_.refuses(Stalls::kNoUser, there.now));
 }
 
 TEST_F(StallsTest, DebtsAndDebtorsAreBounded) {
@@ -127,7 +127,7 @@ class StalledWorker : public testing::Test {
   // While it handles the WRITE's only packet.
   void stall_in_a_write() {
     stations_.post_write(1, 8);
-    stations_.b.worker.was_away(Stalls::kNoticed);
+    stations_.b.worker.was_descheduled(Stalls::kNoticed);
     each_later = {.now = 500 * kStallMs, .waits = 1, .faults = 1};
     stations_.settle();
     each_later = {};
@@ -187,7 +187,7 @@ TEST_F(StalledWorker, ServesOthersFirstAndThePeerRetries) {
 
 // Control ran a task in the worker's place, and then the worker slept on.
 TEST_F(StalledWorker, SleepAfterABorrowedTaskIsNoStall) {
-  stations_.b.worker.was_away(Stalls::kNoticed);
+  stations_.b.worker.was_descheduled(Stalls::kNoticed);
   stations_.b.worker.modify_qp(stations_.pair.b.qp(), {}, 0);
   stations_.b.worker.task_ends();
   there.now += 900 * kStallMs;

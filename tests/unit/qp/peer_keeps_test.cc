@@ -99,19 +99,19 @@ TEST_F(PeerKeepsTest, APeerShownToKeepMayAdvanceByOneAFewTimes) {
 }
 
 TEST_F(PeerKeepsTest, APeerThatReportsKeepingMayDoSoMoreOften) {
-  peer_.told(true);
+  peer_.set_reported(true);
   EXPECT_EQ(row(200), kRowMaxTold);
 }
 
 TEST_F(PeerKeepsTest, APeerThatReportsKeepingNothingIsJudgedByItsAnswers) {
-  peer_.told(true);
-  peer_.told(false);
+  peer_.set_reported(true);
+  peer_.set_reported(false);
   EXPECT_EQ(row(200), kRowMax);
 }
 
 TEST_F(PeerKeepsTest, ALaterReportOverridesTheJudgement) {
   show_that_it_keeps_nothing();
-  peer_.told(true);
+  peer_.set_reported(true);
   EXPECT_TRUE(peer_.resend_single(200));
   EXPECT_EQ(peer_.acknowledged(201, true), Next::kSingle);
 }

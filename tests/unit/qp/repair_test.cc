@@ -68,7 +68,7 @@ TEST_F(RepairTest, TheNumberOfHolesIsBounded) {
   }
   EXPECT_FALSE(repair_.add(1, 1));
   EXPECT_FALSE(repair_.add_behind(1, 500));
-  repair_.insist(1, 1);
+  repair_.add_again(1, 1);
   EXPECT_EQ(repair_.waiting(), Repair::kHolesMax);
   EXPECT_TRUE(repair_.add(4, 1)) << "it is a known hole";
   repair_.advanced(1, now_);
@@ -76,10 +76,10 @@ TEST_F(RepairTest, TheNumberOfHolesIsBounded) {
 }
 
 TEST_F(RepairTest, InsistingSendsItOnceMore) {
-  repair_.insist(5, 1);
+  repair_.add_again(5, 1);
   EXPECT_EQ(send(), Psns{5});
-  repair_.insist(5, 1);
-  repair_.insist(5, 1);
+  repair_.add_again(5, 1);
+  repair_.add_again(5, 1);
   EXPECT_EQ(repair_.waiting(), 1U);
   EXPECT_EQ(send(), Psns{5});
 }
@@ -175,7 +175,7 @@ TEST_F(RepairTest, APacketRetransmittedTwiceIsNoSample) {
   measure();
   EXPECT_TRUE(repair_.add(5, 1));
   (void)send();
-  repair_.insist(5, 1);
+  repair_.add_again(5, 1);
   (void)send();
   repair_.advanced(6, now_ += kTrip / 5);
   EXPECT_TRUE(repair_.add(9, 1));

@@ -152,7 +152,7 @@ TEST_F(SlowStores, ADroppedParkedMessageIsNotMistakenForTheNext) {
   };
   EXPECT_EQ(send(100), Step::kParked);
   Turn turn = rig_->turn();
-  rig_->qp().lose_parked(turn);
+  rig_->qp().on_parked_dropped(turn);
   copy();
   EXPECT_EQ(send(101), Step::kParked);
   copy();
@@ -166,7 +166,7 @@ TEST_F(SlowStores, ARetransmissionIsStoredOnce) {
   given(QpType::kRc);
   EXPECT_EQ(write(Opcode::kRcWriteOnly, 100, 8, to_a(8)), Step::kParked);
   Turn turn = rig_->turn();
-  rig_->qp().lose_parked(turn);
+  rig_->qp().on_parked_dropped(turn);
   copy();
   EXPECT_EQ(write(Opcode::kRcWriteOnly, 100, 8, to_a(8)), Step::kDone);
   EXPECT_TRUE(helpers_.given.empty());
