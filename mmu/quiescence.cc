@@ -44,8 +44,8 @@ bool Quiescence::wait() {
   while (!over(token)) {
     if (time.update(monotonic_now()) > end) {
       late_.store(token, std::memory_order_relaxed);
-      if (tell_) {
-        tell_();
+      if (on_overdue_) {
+        on_overdue_();
       }
       return false;
     }

@@ -44,7 +44,7 @@ class Quiescence {
   // again.
   [[nodiscard]] bool wait();
   // Called after each wait that timed out, on the waiting thread. Set before the first wait.
-  void on_overdue(std::function<void()> tell) { tell_ = std::move(tell); }
+  void on_overdue(std::function<void()> callback) { on_overdue_ = std::move(callback); }
 
   // The same in two steps, for threads that can't wait, including workers: over(begin()), polled
   // repeatedly, becomes true. Several threads may poll; none waits for another, it just gets false.
@@ -61,7 +61,7 @@ class Quiescence {
   const Duration timeout_;
   mutable std::mutex checking_;
   std::atomic<std::uint64_t> late_{0};  // token of the last timed-out wait; relaxed: a shortcut
-  std::function<void()> tell_;
+  std::function<void()> on_overdue_;
 };
 
 }  // namespace uroce

@@ -31,7 +31,7 @@ Status FaultThread::start() {
   const auto raised = std::make_shared<std::latch>(1);
   auto started = start_named_thread("uroce-fault", [this, raised] {
     priority_.begin();
-    queue_.hurry = [this] { priority_.raise(); };
+    queue_.raise_priority = [this] { priority_.raise(); };
     raised->count_down();
     serve();
   });

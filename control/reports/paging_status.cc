@@ -53,7 +53,7 @@ Json session_of(const Session& session) {
   Json json = counts_of(mirror.statistics().all());
   json["id"] = session.id();
   json["pid"] = session.peer().pid;
-  json["at_once"] = mirror.brought_at_once();
+  json["at_once"] = mirror.populated_inline();
   json["resident_bytes"] = mirror.resident_bytes();
   json["described_bytes"] = mirror.chunk_count() * Mirror::kChunk;
   json["evicted_bytes"] = mirror.evicted_bytes();

@@ -88,7 +88,7 @@ Result<RingArena::Memory*> RingArena::make(std::size_t slot, std::size_t bytes, 
     return shared.error();
   }
   if (packed) {
-    shared->bring_in();
+    shared->populate();
   }
   auto memory = std::make_unique<Memory>();
   memory->number = ++last_number_;

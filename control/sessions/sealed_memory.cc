@@ -79,7 +79,7 @@ SealedMemory::~SealedMemory() {
   }
 }
 
-void SealedMemory::bring_in() const { ::madvise(data_, length_, MADV_POPULATE_WRITE); }
+void SealedMemory::populate() const { ::madvise(data_, length_, MADV_POPULATE_WRITE); }
 
 Result<UniqueFd> SealedMemory::copy_descriptor() const {
   UniqueFd copy(::fcntl(descriptor_.get(), F_DUPFD_CLOEXEC, 0));

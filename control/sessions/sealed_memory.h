@@ -43,7 +43,7 @@ class SealedMemory {
   [[nodiscard]] std::size_t length() const { return length_; }
 
   // Populates all of it, as an optimisation; does nothing if the kernel can't.
-  void bring_in() const;
+  void populate() const;
 
   // The descriptor, to be sent; the mapping stays. copy_descriptor() keeps the original.
   UniqueFd take_descriptor() { return std::move(descriptor_); }

@@ -26,12 +26,12 @@ class FaultQueue final : public ServiceQueue<PageFault, 1'024> {
   void raise(PageFault* fault) {
     ServiceQueue::raise(fault);
     if (in_background.exchange(false, std::memory_order_relaxed)) {
-      hurry();
+      raise_priority();
     }
   }
-  // The fault thread has given up its priority for a while: `hurry` restores it.
+  // The fault thread has given up its priority for a while: `raise_priority` restores it.
   std::atomic<bool> in_background{false};  // relaxed: one who misses it waits for a slice
-  std::function<void()> hurry;             // set before `in_background`
+  std::function<void()> raise_priority;    // set before `in_background`
 
   // The duration of a fault, smoothed, as measured by the fault thread.
   [[nodiscard]] Duration usual_time() const { return usual_time_.load(std::memory_order_relaxed); }

@@ -49,7 +49,7 @@ bool kernel_populates() {
   return answer;
 }
 
-bool bring_in(std::byte* host, std::size_t length, bool write) {
+bool populate_mapping(std::byte* host, std::size_t length, bool write) {
   if (!kernel_populates()) {
     return touch(host, length, write);
   }
@@ -74,7 +74,7 @@ Mirror::Mirror(Quiescence& quiescence, UniqueFd remote, std::uint64_t session,
       remote_(std::move(remote)),
       session_(session),
       fault_quota_(std::move(faults)),
-      at_once_allowed_(!has_swap_space()),
+      inline_allowed_(!has_swap_space()),
       parts_max_(mappings_of_a_process() / kShareOfSession),
       account_(std::move(account)) {
   auto addresses = account_->charge(Limit::kAddressSpace, kTableBytes);
@@ -186,7 +186,7 @@ Mirror::Populated Mirror::populate(const PageRun& run, bool write) {
     // A page of an arena is allocated by reading it too, so it may as well be made writable.
     both = write || (is_set(chunk.may_write, page) && (slow || is_set(chunk.anonymous, page)));
   }
-  const bool there = slow ? remote_.valid() : bring_in(host, length, both);
+  const bool there = slow ? remote_.valid() : populate_mapping(host, length, both);
   const std::lock_guard lock(mutex_);
   if (closed_ || differs(run.changes, run.first, run.end)) {
     return Populated::kChanged;
@@ -217,7 +217,7 @@ void Mirror::set_resident(Chunk& chunk, std::size_t first, std::size_t end, bool
 
 // The chunk of a page that can be populated without waiting, or null.
 Mirror::Chunk* Mirror::chunk_at_hand(std::uint64_t first, bool write) {
-  if (!at_once_allowed_ || closed_ || first >= kAddressEnd) {
+  if (!inline_allowed_ || closed_ || first >= kAddressEnd) {
     return nullptr;
   }
   Chunk* const chunk = chunk_of(first);
@@ -245,11 +245,11 @@ bool Mirror::populate_inline(std::uint64_t address, bool write) {
   std::byte* const host = chunk->host + page * kPage;
   // A hypervisor with its own page tables maps the page at the first access, which takes longer
   // than the kernel took; it is made here, so that the worker measures the page's full cost.
-  if (!bring_in(host, kPage, writable) || !touch(host, kPage, writable)) {
+  if (!populate_mapping(host, kPage, writable) || !touch(host, kPage, writable)) {
     return false;
   }
   set_resident(*chunk, page, page + 1, false, writable);
-  at_once_.fetch_add(1, std::memory_order_relaxed);
+  populated_inline_.fetch_add(1, std::memory_order_relaxed);
   return true;
 }
 

@@ -114,13 +114,13 @@ class Mirror {
   [[nodiscard]] bool can_populate_inline(std::uint64_t address, bool write);
   // Disables populate_inline(), before first use: resident memory is limited, and the fault thread
   // enforces the limit.
-  void faults_only() { at_once_allowed_ = false; }
+  void faults_only() { inline_allowed_ = false; }
   // Something couldn't be described: kChunksMax, kSegmentsMax, no addresses left, or no more
   // bookkeeping memory for this user.
   [[nodiscard]] bool full() const { return full_.load(std::memory_order_relaxed); }
   [[nodiscard]] std::size_t chunk_count();
-  [[nodiscard]] std::uint64_t brought_at_once() const {
-    return at_once_.load(std::memory_order_relaxed);
+  [[nodiscard]] std::uint64_t populated_inline() const {
+    return populated_inline_.load(std::memory_order_relaxed);
   }
 
   // The fault thread.
@@ -295,9 +295,9 @@ class Mirror {
   std::atomic<std::uint32_t> epoch_{1};
   std::atomic<std::uint64_t> resident_pages_{0};  // counts; order nothing
   std::atomic<std::uint64_t> evicted_{0};
-  std::atomic<std::uint64_t> at_once_{0};
+  std::atomic<std::uint64_t> populated_inline_{0};
   std::atomic<bool> full_{false};
-  bool at_once_allowed_;
+  bool inline_allowed_;
 
   std::mutex mutex_;
   std::vector<std::unique_ptr<Segment>> owned_;

@@ -39,7 +39,7 @@ bool Pager::serve(Time now) {
   }
   const std::span taken(batch.begin(), count);
   if (taken.size() > 1) {
-    bring_neighbours(taken);
+    populate_adjacent(taken);
   }
   for (PageFault* fault : taken) {
     resolve(fault, now);
@@ -49,7 +49,7 @@ bool Pager::serve(Time now) {
 }
 
 // Faults on adjacent pages are populated by one call for all of them.
-void Pager::bring_neighbours(std::span<PageFault*> batch) {
+void Pager::populate_adjacent(std::span<PageFault*> batch) {
   std::sort(batch.begin(), batch.end(), [](const PageFault* a, const PageFault* b) {
     return std::tuple(a->mirror.get(), a->request.write, a->request.address) <
            std::tuple(b->mirror.get(), b->request.write, b->request.address);
@@ -65,14 +65,14 @@ void Pager::bring_neighbours(std::span<PageFault*> batch) {
       ++next;
     }
     if (next - i > 1) {
-      bring(*head.mirror, first_page(head.request), end, head.request.write);
+      populate(*head.mirror, first_page(head.request), end, head.request.write);
     }
     i = next;
   }
 }
 
 // Populates what needs no help from the program.
-void Pager::bring(Mirror& mirror, std::uint64_t first, std::uint64_t end, bool write) {
+void Pager::populate(Mirror& mirror, std::uint64_t first, std::uint64_t end, bool write) {
   while (first < end) {
     const Mirror::PageRun run = mirror.find_run(first, end, write);
     if (run.state == Mirror::State::kOutside || run.end <= first) {

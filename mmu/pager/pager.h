@@ -129,8 +129,8 @@ class Pager {
   void take(PageFault& fault, Time now);
   void end(PageFault& fault) { ends_.erase({fault.fails_at, &fault}); }
   void give_up(PageFault& fault, Time now);
-  void bring_neighbours(std::span<PageFault*> batch);
-  static void bring(Mirror& mirror, std::uint64_t first, std::uint64_t end, bool write);
+  void populate_adjacent(std::span<PageFault*> batch);
+  static void populate(Mirror& mirror, std::uint64_t first, std::uint64_t end, bool write);
   void resolve(PageFault* fault, Time now);
   Step step(Work& work, PageFault& fault, Time now);
   Step fail(PageFault& fault, std::uint64_t page, Access outcome);
