@@ -48,6 +48,6 @@ std::vector<std::shared_ptr<Account>> Shares::accounts() const {
   return found;
 }
 
-std::shared_ptr<Account> account_of_its_own() { return Shares().of({.uid = 0}); }
+std::shared_ptr<Account> make_private_account() { return Shares().of({.uid = 0}); }
 
 }  // namespace uroce

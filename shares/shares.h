@@ -50,6 +50,6 @@ class Shares {
 };
 
 // An account that isn't shared: for tools and tests.
-std::shared_ptr<Account> account_of_its_own();
+std::shared_ptr<Account> make_private_account();
 
 }  // namespace uroce

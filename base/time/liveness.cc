@@ -60,7 +60,7 @@ std::optional<ThreadState> thread_state(pid_t thread) {
   return state;
 }
 
-std::string what_it_does(pid_t thread) {
+std::string describe_activity(pid_t thread) {
   const auto state = thread_state(thread);
   if (!state) {
     return "is gone";

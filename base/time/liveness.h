@@ -21,7 +21,7 @@ struct ThreadState {
 };
 [[nodiscard]] std::optional<ThreadState> thread_state(pid_t thread);
 // "waits in the system call 0 (read), in the kernel's pipe_read", or "runs".
-[[nodiscard]] std::string what_it_does(pid_t thread);
+[[nodiscard]] std::string describe_activity(pid_t thread);
 
 // One object per observed thread; belongs to the observer.
 class Liveness {

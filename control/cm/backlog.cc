@@ -35,7 +35,7 @@ bool Manager::has_room(const Listener& listener, const Route& route) {
 std::uint32_t Manager::enter_backlog(Connection& connection, Listener& listener, Time now) {
   connection.cookie = listener.cookie;
   connections_.set_listener(connection, listener.id);
-  connections_.set_deadline(connection, now + patience_of(connection.retransmission.interval));
+  connections_.set_deadline(connection, now + timeout_of(connection.retransmission.interval));
   return requests_.add(&listener, connection.route.remote);
 }
 

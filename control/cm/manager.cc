@@ -151,7 +151,7 @@ void Manager::on_deadline(Connection& connection, Time now) {
   const bool stood_still = now - connection.deadline >= kStandstillMin;
   if (connection.listener != 0) {
     return stood_still
-               ? connections_.set_deadline(connection, now + patience_of(retransmission.interval))
+               ? connections_.set_deadline(connection, now + timeout_of(retransmission.interval))
                : expire_request(connection);
   }
   if (retransmission.retries >= retransmission.retries_max && !stood_still) {

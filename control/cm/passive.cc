@@ -141,7 +141,7 @@ void Manager::on_repeated_req(Connection& connection, const Req& req, std::uint6
       // The program hasn't answered yet.
       send_mra(connection, kServiceTimeoutDefault);
       connections_.set_deadline(connection, now + duration_of(kServiceTimeoutDefault) +
-                                                patience_of(connection.retransmission.interval));
+                                                timeout_of(connection.retransmission.interval));
       return;
     case State::kRepSent:
     case State::kMraRepReceived:

@@ -150,7 +150,7 @@ Status Manager::wait_longer(ConnectionId id, std::uint8_t service_timeout, Time 
       send_mra(**found, service_timeout);
       if ((*found)->listener != 0) {
         connections_.set_deadline(**found, now + duration_of(service_timeout) +
-                                               patience_of((*found)->retransmission.interval));
+                                               timeout_of((*found)->retransmission.interval));
       }
       return ok();
     default:

@@ -94,7 +94,7 @@ void Manager::on_repeated_sidr_req(Connection& exchange, Time now) {
     repeat(exchange);
   } else if (exchange.state == State::kSidrReqReceived) {
     // The program hasn't answered yet; SIDR has no equivalent of an MRA.
-    connections_.set_deadline(exchange, now + patience_of(exchange.retransmission.interval));
+    connections_.set_deadline(exchange, now + timeout_of(exchange.retransmission.interval));
   }
 }
 

@@ -20,7 +20,7 @@ constexpr Duration answer_time(std::uint8_t response_timeout, std::uint8_t packe
 // each `interval` as long as it wants an answer: one retransmission may be lost.
 inline constexpr Duration kTimeoutMin = 2 * kNanosecondsPerSecond;
 inline constexpr Duration kTimeoutMax = 20 * kNanosecondsPerSecond;
-constexpr Duration patience_of(Duration interval) {
+constexpr Duration timeout_of(Duration interval) {
   return std::clamp(3 * interval, kTimeoutMin, kTimeoutMax);
 }
 

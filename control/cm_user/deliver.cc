@@ -55,7 +55,7 @@ void report_with_data(Id& id, EventNumber event, int status, std::span<const std
 
 // A program can answer only requests of its listening id's kind: the queue pair follows from the
 // id.
-bool is_of_its_kind(const Id& listening, const cm::Event& request) {
+bool is_same_kind(const Id& listening, const cm::Event& request) {
   return request.request
              ? !listening.is_datagram() && request.request->transport == listening.transport()
              : listening.is_datagram();
@@ -65,7 +65,7 @@ bool is_of_its_kind(const Id& listening, const cm::Event& request) {
 void deliver_request(Service& service, Id& listening, const cm::Event& event) {
   const auto header = cm::parse_ip_header(event.private_data);
   Id* fresh = nullptr;
-  if (header && is_of_its_kind(listening, event)) {
+  if (header && is_same_kind(listening, event)) {
     fresh = listening.user->add_requested(listening, event, *header);
   }
   if (fresh == nullptr) {

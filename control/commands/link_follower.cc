@@ -106,7 +106,7 @@ void LinkFollower::attach(Device& device) {
   if (device.follow_mac()) {
     spdlog::info("{}: the Ethernet address is {} now", device.name(), to_string(device.mac()));
     follow_own_mac(card_, device);
-    card_.tell_workers_addresses(device);
+    card_.update_workers_addresses(device);
     card_.announce(device, kGidChange);
   }
 }

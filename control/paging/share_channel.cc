@@ -171,8 +171,8 @@ ShareChannel::AnswerStatus ShareChannel::take_answer(Record record, std::vector<
 }
 
 void ShareChannel::warn_when_full() {
-  if (!said_full_ && mirror_->full() && lines_->full.is_due(monotonic_now())) {
-    said_full_ = true;
+  if (!full_logged_ && mirror_->full() && lines_->full.is_due(monotonic_now())) {
+    full_logged_ = true;
     spdlog::warn(
         "session {}: no more of its memory can be reached on demand, and is taken for memory that "
         "isn't mapped: the program has touched 2 TiB, or 16 TiB of addresses, or its user can't "

@@ -56,7 +56,7 @@ class ShareChannel {
     kArena,    // the arena was registered
     kFetched,  // a helper receives the record: pass it to handle_record() when it arrives, and no
                // other before
-    kBroken,  // the program disconnected or sent an invalid record
+    kBroken,   // the program disconnected or sent an invalid record
   };
   AnswerStatus receive(HelperPool& helpers, Inbox& inbox, Answer* answer);
   // `opened`: files behind the program's mappings that the record names.
@@ -77,7 +77,7 @@ class ShareChannel {
   Peer peer_;
   std::uint64_t tag_;
   MirrorFiles files_;
-  bool said_full_ = false;
+  bool full_logged_ = false;
 };
 
 }  // namespace uroce::control

@@ -65,7 +65,7 @@ bool Watchdog::check(Time now) {
     const Stuck& now_stuck = stuck.emplace_back(Stuck{.name = watched.name,
                                                       .thread = thread,
                                                       .duration = watched.stuck,
-                                                      .doing = what_it_does(thread)});
+                                                      .doing = describe_activity(thread)});
     if (!std::exchange(watched.said, true)) {
       spdlog::error("{} (thread {}) has been stuck for {:.1f} s: it {}", watched.name, thread,
                     seconds(watched.stuck), now_stuck.doing);

@@ -47,7 +47,7 @@ class Watchdog {
     std::string name;
     pid_t thread = 0;
     Duration duration = 0;
-    std::string doing;  // what_it_does()
+    std::string doing;  // describe_activity()
   };
   // The threads that are stuck now. Callable from any thread.
   [[nodiscard]] std::vector<Stuck> stuck() const;

@@ -114,7 +114,7 @@ void Server::run(int signals, std::function<bool()> on_signal) {
       within_memory(event.data.u64, [&] { on_event(event.data.u64, event.events); });
     }
     serve_throttled();
-    serve_asked();
+    serve_page_request();
     within_memory(kListener, [this] { on_time(); });
   }
   heartbeat_.end();
@@ -187,7 +187,7 @@ void Server::accept_some() {
     if (socket.valid()) {
       accept(std::move(socket));
     } else if (errno == EMFILE || errno == ENFILE) {
-      turn_away();
+      reject_connection();
       return;
     } else if (errno != EINTR && errno != ECONNABORTED) {
       return;
@@ -232,7 +232,7 @@ void Server::serve_throttled() {
 
 // No descriptor is left for accept(2), and the loop would spin on the readable listener. The spare
 // descriptor is used to accept a connection and close it.
-void Server::turn_away() {
+void Server::reject_connection() {
   spare_.reset();
   const UniqueFd refused(::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC));
   if (refusal_lines_.is_due(card_.now())) {

@@ -64,7 +64,7 @@ class Server {
   int wait(std::span<epoll_event> events);
   void accept_some();
   void accept(UniqueFd socket);
-  void turn_away();
+  void reject_connection();
   // Runs `work`; on std::bad_alloc it is abandoned, and if it had begun a record of the program
   // `tag`, that connection ends.
   template <typename Work>
@@ -98,7 +98,7 @@ class Server {
   void settle(Connections::iterator at);
   void serve_timed(Connections::iterator at);
   void serve_throttled();
-  void serve_asked();
+  void serve_page_request();
   void expect(std::uint64_t id, CommandPage* page);
   void watch_for(Connections::iterator at, std::uint32_t interest);
   void stop_watching(Connections::iterator at);
@@ -128,7 +128,7 @@ class Server {
   Card& card_;
   ListeningSocket listener_;
   UniqueFd poll_;
-  UniqueFd spare_;  // see turn_away()
+  UniqueFd spare_;  // see reject_connection()
   Connections connections_;
   std::shared_ptr<Inbox> inbox_ = std::make_shared<Inbox>();  // shared with helpers
   PathProblems path_problems_;

@@ -47,7 +47,7 @@ void Server::expect(std::uint64_t id, CommandPage* page) {
 }
 
 // Serves the program with a request in its page, if there is one.
-void Server::serve_asked() {
+void Server::serve_page_request() {
   const auto at = connections_.find(page_poller_.next());
   if (at == connections_.end()) {
     return;

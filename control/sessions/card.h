@@ -36,7 +36,7 @@ class Card {
   void add_device(std::uint16_t port_index, Port& port, std::vector<IpPrefix> addresses,
                   const Identity& identity);
   // Sends the device's addresses to the workers, which drop frames for any other.
-  void tell_workers_addresses(const Device& device);
+  void update_workers_addresses(const Device& device);
   // Reports an event of the device's port to every program that has the device open.
   void announce(const Device& device, std::uint32_t event);
   [[nodiscard]] Devices& devices() { return devices_; }

@@ -9,7 +9,7 @@
 namespace uroce::control {
 
 template <typename Change>
-void Groups::tell_workers(const Change& change) {
+void Groups::on_each_worker(const Change& change) {
   for (std::uint32_t worker = 0; worker < engine_.workers(); ++worker) {
     engine_.call(worker, change);
   }
@@ -39,7 +39,7 @@ Status Groups::attach(QpObject& object, const Gid& group) {
   object.groups.insert(group);
   ++members_[{qp.port, group}];
   try {
-    tell_workers([&](Worker& worker) { worker.attach(qp.port, group, qp.qpn); });
+    on_each_worker([&](Worker& worker) { worker.attach(qp.port, group, qp.qpn); });
   } catch (const std::bad_alloc&) {
     detach(object, group);  // from the workers that know already
     throw;
@@ -49,7 +49,7 @@ Status Groups::attach(QpObject& object, const Gid& group) {
 
 void Groups::detach(QpObject& object, const Gid& group) {
   const QpConfig& qp = object.qp->config();
-  tell_workers([&](Worker& worker) { worker.detach(qp.port, group, qp.qpn); });
+  on_each_worker([&](Worker& worker) { worker.detach(qp.port, group, qp.qpn); });
   const auto found = members_.find({qp.port, group});
   if (--found->second == 0) {
     members_.erase(found);

@@ -30,7 +30,7 @@ class Groups {
   using Key = std::pair<std::uint16_t, Gid>;  // port and group
   [[nodiscard]] Status room(const QpObject& object, const Key& key) const;
   template <typename Change>
-  void tell_workers(const Change& change);
+  void on_each_worker(const Change& change);
 
   Engine& engine_;
   std::map<Key, std::uint32_t> members_;  // number of queue pairs in each

@@ -30,7 +30,7 @@ int run_on_lcore(void* runner) {
       stderr,
       "%suroce: worker %u (thread %d) is stuck: it %s. Nothing that it serves can be changed "
       "safely any more, so the daemon ends\n",
-      line_prefix(kCriticalLine), worker, thread, what_it_does(thread).c_str());
+      line_prefix(kCriticalLine), worker, thread, describe_activity(thread).c_str());
   std::abort();
 }
 

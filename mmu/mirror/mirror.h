@@ -78,7 +78,7 @@ class Mirror {
   // `session`: its number, for reports. `account` is charged for mappings, addresses and
   // bookkeeping; `faults` counts those of all sessions of the user.
   Mirror(Quiescence& quiescence, UniqueFd remote, std::uint64_t session = 0,
-         std::shared_ptr<Account> account = account_of_its_own(),
+         std::shared_ptr<Account> account = make_private_account(),
          std::shared_ptr<FaultCount> faults = nullptr);
   ~Mirror();  // no worker and no thread of the daemon uses it any more
   Mirror(const Mirror&) = delete;

@@ -70,7 +70,7 @@ class Registrar {
   }
 
  private:
-  ProgramMemory daemon_{account_of_its_own()};
+  ProgramMemory daemon_{make_private_account()};
   int arenas_ = 0;
 };
 

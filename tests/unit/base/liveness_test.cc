@@ -77,7 +77,7 @@ TEST(ThreadState, NamesTheCallThatAThreadWaitsIn) {
   });
   std::string text;
   while (text.find("(read)") == std::string::npos) {  // until it waits in the call
-    text = what_it_does(heartbeat.thread());
+    text = describe_activity(heartbeat.thread());
     std::this_thread::yield();
   }
   EXPECT_EQ(text.find("waits in the system call"), 0U) << text;

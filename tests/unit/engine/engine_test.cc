@@ -197,11 +197,11 @@ TEST_F(SleepingWorkerTest, AWorkerWokenDuringABorrowedTaskWaitsForItsEnd) {
     other = std::thread(
         [&] { engine_->call(0, [&](Worker&) { EXPECT_TRUE(std::exchange(ended, false)); }); });
     const Time patience = monotonic_now() + 60 * kNanosecondsPerSecond;
-    while (what_it_does(thread).find("(futex)") == std::string::npos &&
+    while (describe_activity(thread).find("(futex)") == std::string::npos &&
            monotonic_now() < patience) {
       std::this_thread::yield();
     }
-    EXPECT_LT(monotonic_now(), patience) << "it does " << what_it_does(thread);
+    EXPECT_LT(monotonic_now(), patience) << "it does " << describe_activity(thread);
     ended = true;
   });
   other.join();

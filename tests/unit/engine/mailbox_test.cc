@@ -34,7 +34,7 @@ class MailboxTest : public testing::Test {
         EXPECT_EQ(::read(reading_.get(), &byte, 1), 0);
       });
     });
-    while (what_it_does(engine_.heartbeat(0).thread()).find("(read)") == std::string::npos) {
+    while (describe_activity(engine_.heartbeat(0).thread()).find("(read)") == std::string::npos) {
       std::this_thread::yield();
     }
   }

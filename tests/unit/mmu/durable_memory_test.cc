@@ -81,7 +81,7 @@ class FileRegions : public testing::Test {
 
   std::string path_ = "/var/tmp/uroce-durable-XXXXXX";
   UniqueFd file_;
-  ProgramMemory program_{account_of_its_own()};
+  ProgramMemory program_{make_private_account()};
 };
 
 // A program deregisters while the disk is busy, and registers again: the memory being written back

@@ -47,7 +47,7 @@ TEST(FaultQueue, OneSessionAndOneUserLeaveRecordsToOthers) {
   std::vector<std::shared_ptr<Mirror>> mirrors;
   for (int i = 0; i < 4; ++i) {
     mirrors.push_back(
-        std::make_shared<Mirror>(quiescence, UniqueFd(), i, account_of_its_own(), user));
+        std::make_shared<Mirror>(quiescence, UniqueFd(), i, make_private_account(), user));
   }
   const auto take_all = [&](const std::shared_ptr<Mirror>& mirror) {
     std::vector<PageFault*> taken;

@@ -61,7 +61,7 @@ Result<std::shared_ptr<const Mapping>> map(const UniqueFd& file, Account& accoun
 }
 
 TEST(MappingTest, AllPiecesOfARegionTogetherArePopulatedUpToABound) {
-  ProgramMemory memory(account_of_its_own());
+  ProgramMemory memory(make_private_account());
   const UniqueFd file = sparse_file(8 * MappingBudget::kPopulateMax);
   ASSERT_TRUE(memory.add_arena(UniqueFd(::fcntl(file.get(), F_DUPFD_CLOEXEC, 0)), kPage));
   constexpr std::uint64_t kPieces = 6, kLength = MappingBudget::kPopulateMax / 2;

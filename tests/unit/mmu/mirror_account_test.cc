@@ -21,7 +21,7 @@ TEST(MirrorAccount, WithoutAddressSpaceIsNotUsable) {
   GTEST_SKIP() << "sanitizers need addresses themselves";
 #else
   Quiescence quiescence;
-  const auto account = account_of_its_own();
+  const auto account = make_private_account();
   unsigned long long pages = 0;
   std::ifstream("/proc/self/statm") >> pages;
   rlimit before{};

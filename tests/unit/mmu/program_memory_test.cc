@@ -47,7 +47,7 @@ class ProgramMemoryTest : public ::testing::Test {
     return region ? 0 : region.error().code;
   }
 
-  ProgramMemory memory_{account_of_its_own()};
+  ProgramMemory memory_{make_private_account()};
 };
 
 TEST_F(ProgramMemoryTest, ArenasHaveToBeSealed) {
@@ -162,7 +162,7 @@ TEST_F(ProgramMemoryTest, PiecesOfOneArenaShareAMapping) {
 }
 
 TEST_F(ProgramMemoryTest, RegionsOutliveTheSession) {
-  auto session = std::make_unique<ProgramMemory>(account_of_its_own());
+  auto session = std::make_unique<ProgramMemory>(make_private_account());
   ASSERT_TRUE(session->add_arena(memfd(kPage, F_SEAL_SHRINK), kPage));
   const MemoryPiece all = piece(PieceKind::kArena, 0, 1);
   auto region = session->make_region(
@@ -179,7 +179,7 @@ TEST_F(ProgramMemoryTest, RegionsOutliveTheSession) {
 }
 
 TEST_F(ProgramMemoryTest, AForeignProcessMemoryIsRefused) {
-  ProgramMemory stranger(account_of_its_own());
+  ProgramMemory stranger(make_private_account());
   const MemoryPiece all = piece(PieceKind::kProcMem, 0, 1);
   auto region = stranger.make_region(
       {.pd = 1, .access = 0, .address = kBase, .length = kPage, .iova = kBase}, {&all, 1}, {},

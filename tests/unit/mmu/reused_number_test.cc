@@ -88,7 +88,7 @@ class ReusedNumber : public testing::Test {
     return *process;
   }
   int reach(const ProgramProcess& process) {
-    ProgramMemory memory(account_of_its_own());
+    ProgramMemory memory(make_private_account());
     const abi::MemoryPiece piece{.address = kBase,
                                  .length = kPage,
                                  .offset = 0,

@@ -78,7 +78,7 @@ class Server {
       case What::kProgram:
         pid_ = static_cast<int>(order.length);
         uid_ = static_cast<std::uint32_t>(order.value);
-        memory_ = std::make_unique<ProgramMemory>(account_of_its_own());
+        memory_ = std::make_unique<ProgramMemory>(make_private_account());
         return {};
       case What::kArena:
         return add_arena(order, passed);

@@ -27,7 +27,7 @@ class PagingServiceTest : public ::testing::Test {
   Paged open() {
     const Peer peer{::getpid(), ::getuid(), 0};
     auto mirror = *service.make_mirror(std::move(open_proc_mem(process_of(peer)).value()), 1,
-                                       account_of_its_own());
+                                       make_private_account());
     auto channels = service.open(mirror, peer);
     return {mirror, std::make_unique<PagingProgram>(std::move(channels->share),
                                                     std::move(channels->invalidate), 1)};

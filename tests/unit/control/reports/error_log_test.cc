@@ -9,7 +9,7 @@ namespace uroce::control {
 namespace {
 
 const Peer kUser{.pid = 1, .uid = 1000, .gid = 1000};
-const std::shared_ptr<Account> kAccount = account_of_its_own();
+const std::shared_ptr<Account> kAccount = make_private_account();
 
 std::size_t count(const std::string& json) { return nlohmann::json::parse(json)["errors"].size(); }
 

@@ -27,7 +27,7 @@ class WaitingThread {
       EXPECT_EQ(::read(reading_.get(), &byte, 1), 0);
       heartbeat.end();
     });
-    while (what_it_does(heartbeat.thread()).find("(read)") == std::string::npos) {
+    while (describe_activity(heartbeat.thread()).find("(read)") == std::string::npos) {
       std::this_thread::yield();
     }
   }

@@ -36,7 +36,7 @@ class RingArenaTest : public ::testing::Test {
   }
   std::uint64_t used(Limit limit) { return account->used(limit); }
 
-  std::shared_ptr<Account> account = account_of_its_own();
+  std::shared_ptr<Account> account = make_private_account();
   RingArena arena{account};
 };
 
