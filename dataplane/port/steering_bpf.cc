@@ -32,7 +32,7 @@ class Writer {
     program_.push_back(BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, value, 0, 0));
     return program_.size() - 1;
   }
-  Jump unless_none_of(std::uint32_t bits) {
+  Jump unless_clear(std::uint32_t bits) {
     // An equality test on the masked bits, so that there is one kind of jump.
     program_.push_back(BPF_STMT(BPF_ALU | BPF_AND | BPF_K, bits));
     return unless_equal(0);
@@ -80,7 +80,7 @@ std::vector<sock_filter> packet_steering_bpf(std::uint16_t workers) {
   const Writer::Jump not_ipv4 = writer.unless_equal(ETH_P_IP);
   expect(BPF_B, 0, kIpv4NoOptions);
   writer.load(BPF_H, in_packet(kIpv4FragmentWord));
-  others.push_back(writer.unless_none_of(kIpv4Fragment));
+  others.push_back(writer.unless_clear(kIpv4Fragment));
   expect(BPF_B, kIpv4Protocol, IPPROTO_UDP);
   expect(BPF_H, kIpv4Bytes + kUdpDestination, kRoceUdpPort);
   writer.answer_owner(in_packet(kIpv4Bytes + kUdpBytes + kBthQpn), workers);

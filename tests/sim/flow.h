@@ -80,8 +80,10 @@ class Flow {
   void may_break() { may_break_ = true; }
   [[nodiscard]] std::uint32_t requests_posted() const { return next_; }
   // The completions that the programs got, in order.
-  [[nodiscard]] const std::vector<abi::Cqe>& sends_told() const { return sends_told_; }
-  [[nodiscard]] const std::vector<abi::Cqe>& receives_told() const { return receives_told_; }
+  [[nodiscard]] const std::vector<abi::Cqe>& sends_reported() const { return sends_reported_; }
+  [[nodiscard]] const std::vector<abi::Cqe>& receives_reported() const {
+    return receives_reported_;
+  }
   // Called when all flows have finished.
   [[nodiscard]] std::string check_end();
 
@@ -166,8 +168,8 @@ class Flow {
   bool failed_ = false;
   bool may_break_ = false;
   bool peer_failed_ = false;  // the peer's receives are flushed
-  std::vector<abi::Cqe> sends_told_;
-  std::vector<abi::Cqe> receives_told_;
+  std::vector<abi::Cqe> sends_reported_;
+  std::vector<abi::Cqe> receives_reported_;
   std::deque<Request> requests_;  // posted, not yet completed
   std::deque<Message> messages_;  // posted, not yet received
   std::deque<Receive> posted_receives_;

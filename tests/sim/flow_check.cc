@@ -38,7 +38,7 @@ std::string number(std::uint64_t value) { return std::to_string(value); }
 
 std::string Flow::check() {
   while (const auto cqe = to_end_.queues.poll_recv()) {
-    receives_told_.push_back(*cqe);
+    receives_reported_.push_back(*cqe);
     if (std::string wrong = check_receive(*cqe); !wrong.empty()) {
       return describe() + ": receive " + number(cqe->wr_id) + ": " + wrong;
     }
@@ -50,7 +50,7 @@ std::string Flow::check() {
     const Request& request = requests_.front();
     const bool its = cqe.has_value() && cqe->wr_id == request.id;
     if (its) {
-      sends_told_.push_back(*cqe);
+      sends_reported_.push_back(*cqe);
     }
     const std::string wrong = check_send(request, its ? cqe : std::nullopt);
     if (!wrong.empty()) {

@@ -60,7 +60,7 @@ std::uint32_t random_psn(Random& random) {
                             : static_cast<std::uint32_t>(random.next()) & kPsnMask;
 }
 
-bool told_the_same(const std::vector<abi::Cqe>& left, const std::vector<abi::Cqe>& right) {
+bool same_completions(const std::vector<abi::Cqe>& left, const std::vector<abi::Cqe>& right) {
   return std::equal(left.begin(), left.end(), right.begin(), right.end(),
                     [](const abi::Cqe& one, const abi::Cqe& other) {
                       return one.wr_id == other.wr_id && one.status == other.status &&
@@ -341,8 +341,8 @@ std::string World::compare(const World& other) const {
     return {};
   }
   for (std::size_t i = 0; i < flows_.size(); ++i) {
-    if (!told_the_same(flows_[i].sends_told(), other.flows_[i].sends_told()) ||
-        !told_the_same(flows_[i].receives_told(), other.flows_[i].receives_told())) {
+    if (!same_completions(flows_[i].sends_reported(), other.flows_[i].sends_reported()) ||
+        !same_completions(flows_[i].receives_reported(), other.flows_[i].receives_reported())) {
       return flows_[i].describe() + ": other completions than with frames";
     }
   }

@@ -55,8 +55,7 @@ Device* remembered(const abi::DeviceRecord& record) {
 int ask(abi::ListDevicesReply& reply) {
   Client client;
   if (const Status connected = client.connect(); !connected) {
-    complain_once(connected.error().code, "no devices: %s%s", connected.error().message.c_str(),
-                  "");
+    print_once(connected.error().code, "no devices: %s%s", connected.error().message.c_str(), "");
     return connected.error().code;
   }
   struct {
@@ -64,12 +63,12 @@ int ask(abi::ListDevicesReply& reply) {
   } request{};
   const int error = client.call("ibv_get_device_list", abi::Command::kListDevices, request, reply);
   if (error == ENODEV && reply.header.message[0] == '\0') {
-    complain_once(error, "no devices: the daemon at %s ended before it answered%s",
-                  Client::socket_path().c_str(), ": if it is being restarted, try again");
+    print_once(error, "no devices: the daemon at %s ended before it answered%s",
+               Client::socket_path().c_str(), ": if it is being restarted, try again");
   } else if (error != 0) {
-    complain_once(error, "the daemon at %s refused to list its devices: %s",
-                  Client::socket_path().c_str(),
-                  reply.header.message[0] != '\0' ? reply.header.message : strerrordesc_np(error));
+    print_once(error, "the daemon at %s refused to list its devices: %s",
+               Client::socket_path().c_str(),
+               reply.header.message[0] != '\0' ? reply.header.message : strerrordesc_np(error));
   }
   return error;
 }

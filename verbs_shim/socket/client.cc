@@ -152,7 +152,7 @@ int Client::lost() {
 void Client::closed_by_program() {
   if (alive_.exchange(false, std::memory_order_relaxed)) {
     const CancellationDisabled whole;
-    complain_of_loss(kClosedByProgram);
+    print_loss(kClosedByProgram);
   }
 }
 

@@ -42,7 +42,7 @@ void explain(const char* call, int error, const char* sentence) {
   if (debugging()) {
     std::fprintf(stderr, "uroce: %s: %s (%s)\n", call, sentence, strerrorname_np(error));
   } else if (is_for_the_user(error)) {
-    complain_once(error, "%s: %s", call, sentence);
+    print_once(error, "%s: %s", call, sentence);
   }
 }
 
@@ -52,13 +52,13 @@ int refuse(const char* call, int error, const char* sentence) {
   return error;
 }
 
-void complain_once(int error, const char* format, const char* first, const char* second) {
+void print_once(int error, const char* format, const char* first, const char* second) {
   constexpr unsigned kErrorsMax = 256;  // Linux has fewer; a hostile daemon may send any number
   static std::atomic<bool> said[kErrorsMax];
   say_once(said[static_cast<unsigned>(error) % kErrorsMax], format, first, second);
 }
 
-void complain_of_loss(const char* sentence) {
+void print_loss(const char* sentence) {
   static std::atomic<bool> said{false};
   say_once(said, "%s%s", sentence, "");
 }

@@ -16,8 +16,8 @@ void explain(const char* call, int error, const char* sentence);
 int refuse(const char* call, int error, const char* sentence);
 
 // Prints a message for the user, once per process for each error.
-void complain_once(int error, const char* format, const char* first, const char* second);
+void print_once(int error, const char* format, const char* first, const char* second);
 // The same, without that limit.
-void complain_of_loss(const char* sentence);
+void print_loss(const char* sentence);
 
 }  // namespace uroce::shim

@@ -82,9 +82,9 @@ int register_range(Mr& mr, std::uint32_t replaces) {
     return refuse("ibv_reg_mr", description.error().code, description.error().message.c_str());
   }
   mr.held = std::move(description->held);
-  if (!description->left_alone.empty()) {
-    const std::string sentence =
-        "memory is accessed through /proc/PID/mem, which is slower: " + description->left_alone;
+  if (!description->unconverted_reason.empty()) {
+    const std::string sentence = "memory is accessed through /proc/PID/mem, which is slower: " +
+                                 description->unconverted_reason;
     explain("ibv_reg_mr", EOPNOTSUPP, sentence.c_str());
   }
   abi::RegMrReply reply{};

@@ -100,7 +100,7 @@ int send_registration(Client& client, const abi::RegMrRequest& head,
   if (pieces.size() <= abi::kPiecesMax) {
     behind = pieces.size_bytes();
     std::copy(pieces.begin(), pieces.end(), request.pieces);
-  } else if (!may_have_file_of(pieces.size_bytes())) {
+  } else if (!file_size_allowed(pieces.size_bytes())) {
     return refuse("ibv_reg_mr", EFBIG,
                   "RLIMIT_FSIZE doesn't allow the list of so many pieces (ulimit -f)");
   } else {

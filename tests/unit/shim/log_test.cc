@@ -15,9 +15,9 @@ namespace {
 TEST(Log, EachErrorIsReportedOnce) {
   ::unsetenv("UROCE_QUIET");  // NOLINT(concurrency-mt-unsafe): nobody else runs yet
   testing::internal::CaptureStderr();
-  complain_once(EDOM, "%s%s", "one", "");
-  complain_once(EXDEV, "%s%s", "two", "");
-  complain_once(EDOM, "%s%s", "three", "");
+  print_once(EDOM, "%s%s", "one", "");
+  print_once(EXDEV, "%s%s", "two", "");
+  print_once(EDOM, "%s%s", "three", "");
   EXPECT_EQ(testing::internal::GetCapturedStderr(), "uroce: one\nuroce: two\n");
 }
 

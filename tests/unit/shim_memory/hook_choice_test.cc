@@ -89,7 +89,7 @@ TEST(HookChoice, MessagesNameWhatHooksAreNeededFor) {
   const auto description =
       shim::describe_memory(reinterpret_cast<std::uintptr_t>(memory), kPage, kAccessLocalWrite);
   ASSERT_TRUE(description);
-  EXPECT_NE(description->left_alone.find("UROCE_HOOKS=none"), std::string::npos);
+  EXPECT_NE(description->unconverted_reason.find("UROCE_HOOKS=none"), std::string::npos);
   shim::release_memory(description->held);
 }
 

@@ -140,7 +140,8 @@ TEST(Watching, MemoryIsLeftAloneWhereDropsCannotBeSeen) {
   const auto description =
       shim::describe_memory(reinterpret_cast<std::uintptr_t>(memory), 4 * kPage, kAccessLocalWrite);
   ASSERT_TRUE(description);
-  EXPECT_NE(description->left_alone.find("madvise"), std::string::npos) << description->left_alone;
+  EXPECT_NE(description->unconverted_reason.find("madvise"), std::string::npos)
+      << description->unconverted_reason;
   shim::release_memory(description->held);
   StandIn daemon;
   const Registered shared = daemon.share(memory, 4 * kPage);
@@ -216,8 +217,8 @@ TEST(Watching, MemoryIsLeftAloneWhereCoresCannotBeSynchronized) {
   const auto description =
       shim::describe_memory(reinterpret_cast<std::uintptr_t>(memory), 4 * kPage, kAccessLocalWrite);
   ASSERT_TRUE(description);
-  EXPECT_NE(description->left_alone.find("membarrier"), std::string::npos)
-      << description->left_alone;
+  EXPECT_NE(description->unconverted_reason.find("membarrier"), std::string::npos)
+      << description->unconverted_reason;
   EXPECT_EQ(description->pieces.at(0).kind, abi::PieceKind::kProcMem);
   shim::release_memory(description->held);
   stop = true;

@@ -95,14 +95,14 @@ Code* find_padding(Code* entry) {
 }
 
 // dlmopen(3) gives a library its own libc, which the program's calls don't use.
-bool is_the_programs(void* libc) {
+bool is_in_base_namespace(void* libc) {
   Lmid_t names = LM_ID_BASE;
   return libc != nullptr && ::dlinfo(libc, RTLD_DI_LMID, &names) == 0 && names == LM_ID_BASE;
 }
 
 bool find_functions() {
   void* libc = ::dlopen("libc.so.6", RTLD_LAZY | RTLD_NOLOAD);
-  libc = is_the_programs(libc) ? libc : nullptr;
+  libc = is_in_base_namespace(libc) ? libc : nullptr;
   for (Target& target : targets) {
     target.entry = libc == nullptr ? nullptr : static_cast<Code*>(::dlsym(libc, target.name));
     const EntryForm* const form =

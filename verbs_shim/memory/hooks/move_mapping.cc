@@ -76,7 +76,7 @@ std::uint64_t move_each(MemoryMap& map, std::uint64_t start, std::uint64_t end,
 }
 
 // Notifies another library that has hooked mremap by a call that changes nothing.
-void tell_others(const Move& move) {
+void notify_mremap_hooks(const Move& move) {
   const int error = errno;
   calls::next.mremap(kernel::pointer(move.address), move.old_length, move.old_length, 0, nullptr);
   errno = error;
@@ -140,7 +140,7 @@ void* move_found(SharingState& state, const Change& change, const Move& move,
   if (!found.whole || !found.converted || found.huge) {
     return move_by_kernel(state, move, found);
   }
-  tell_others(move);
+  notify_mremap_hooks(move);
   const std::uint64_t end = move.address + old_length;
   const bool stays = (move.flags & (MREMAP_FIXED | MREMAP_DONTUNMAP)) == 0;
   if (stays && new_length <= old_length) {

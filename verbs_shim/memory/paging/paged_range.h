@@ -33,12 +33,12 @@ class PagedRange final : private PieceSink {
  private:
   // Addresses without a piece are unmapped.
   bool nothing_mapped(std::uint64_t /*address*/) override { return true; }
-  bool no_right(std::uint64_t /*address*/) override { return true; }
+  bool no_access(std::uint64_t /*address*/) override { return true; }
   bool place(const MappedArea& area, bool writable, std::optional<std::uint32_t>* place) override;
   bool put(const abi::MemoryPiece& piece, int protection) override;
   bool may_convert(const MappedArea& area) override;
   int convert(const Conversion& conversion) override { return conversion_.run(conversion); }
-  void left_alone(const char* /*why*/) override {}
+  void not_converted(const char* /*why*/) override {}
   void drop_unnamed_files();
 
   SharedAnswer* answer_ = nullptr;

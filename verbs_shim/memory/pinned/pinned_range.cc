@@ -51,7 +51,7 @@ bool PinnedRange::nothing_mapped(std::uint64_t address) {
 }
 
 // The rights with which a kernel would pin the pages.
-bool PinnedRange::no_right(std::uint64_t address) {
+bool PinnedRange::no_access(std::uint64_t address) {
   refusal_ = "the memory at " + hexadecimal(address) +
              (writing_ ? " is mapped without PROT_WRITE, which the access flags need"
                        : " is mapped without PROT_READ");
@@ -75,7 +75,7 @@ bool PinnedRange::put(const abi::MemoryPiece& piece, int /*protection*/) {
 bool PinnedRange::may_convert(const MappedArea& /*area*/) {
   Status watched = watch_converted(state_);
   if (!watched) {
-    description_.left_alone = watched.error().message;
+    description_.unconverted_reason = watched.error().message;
   }
   return watched.has_value();
 }

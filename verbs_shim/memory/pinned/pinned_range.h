@@ -23,12 +23,12 @@ class PinnedRange final : private PieceSink {
 
  private:
   bool nothing_mapped(std::uint64_t address) override;
-  bool no_right(std::uint64_t address) override;
+  bool no_access(std::uint64_t address) override;
   bool place(const MappedArea& area, bool writable, std::optional<std::uint32_t>* place) override;
   bool put(const abi::MemoryPiece& piece, int protection) override;
   bool may_convert(const MappedArea& area) override;
   int convert(const Conversion& conversion) override;
-  void left_alone(const char* why) override { description_.left_alone = why; }
+  void not_converted(const char* why) override { description_.unconverted_reason = why; }
 
   // One descriptor of a record is reserved for the list of pieces.
   static constexpr std::uint32_t kFilesMax = kDescriptorsMax - 1;

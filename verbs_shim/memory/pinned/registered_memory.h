@@ -46,7 +46,7 @@ struct MemoryDescription {
   };
   std::vector<Range> converted;
   // The reason why private memory wasn't converted and is accessed by /proc/PID/mem; usually empty.
-  std::string left_alone;
+  std::string unconverted_reason;
 };
 
 // Charges the range to RLIMIT_MEMLOCK (not with IBV_ACCESS_ON_DEMAND), converts private memory, and

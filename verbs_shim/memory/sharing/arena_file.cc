@@ -35,7 +35,7 @@ struct Run {
 
 }  // namespace
 
-bool ArenaFile::size_is_allowed() { return may_have_file_of(kFileMax); }
+bool ArenaFile::size_is_allowed() { return file_size_allowed(kFileMax); }
 
 ArenaFile ArenaFile::make(std::uint64_t page_size, bool on_demand) {
   ArenaFile arena;

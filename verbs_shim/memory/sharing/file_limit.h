@@ -9,7 +9,7 @@
 
 namespace uroce::shim {
 
-inline bool may_have_file_of(std::uint64_t bytes) {
+inline bool file_size_allowed(std::uint64_t bytes) {
   rlimit limit = {};
   return ::getrlimit(RLIMIT_FSIZE, &limit) != 0 || limit.rlim_cur >= bytes;
 }

@@ -40,7 +40,7 @@ std::uint64_t RangeDescriber::run(SharingState& state, const WantedRange& wanted
     const std::uint64_t first = std::max(at, area_.start);
     at = same_kind_until(area_, first, wanted.end);
     const bool usable = (area_.protection & wanted.rights) != 0;
-    if (usable ? !describe(first, at) : !sink.no_right(first)) {
+    if (usable ? !describe(first, at) : !sink.no_access(first)) {
       return first;
     }
   }
@@ -90,7 +90,7 @@ bool RangeDescriber::convert(std::uint64_t first, std::uint64_t end, MemoryPiece
     return false;
   }
   if (!ArenaFile::size_is_allowed()) {
-    sink_->left_alone(
+    sink_->not_converted(
         "RLIMIT_FSIZE allows no file as large as shared memory lies in (ulimit -f unlimited)");
     return false;
   }

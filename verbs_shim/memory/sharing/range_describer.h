@@ -27,7 +27,7 @@ class PieceSink {
  public:
   // From this address on: nothing is mapped; or the mapping lacks the access rights.
   virtual bool nothing_mapped(std::uint64_t address) = 0;
-  virtual bool no_right(std::uint64_t address) = 0;
+  virtual bool no_access(std::uint64_t address) = 0;
   // The index of the file among those passed with the pieces; nullopt: it can't be passed.
   virtual bool place(const MappedArea& area, bool writable,
                      std::optional<std::uint32_t>* place) = 0;
@@ -37,7 +37,7 @@ class PieceSink {
   virtual bool may_convert(const MappedArea& area) = 0;
   virtual int convert(const Conversion& conversion) = 0;
   // The reason why it isn't converted, a literal.
-  virtual void left_alone(const char* why) = 0;
+  virtual void not_converted(const char* why) = 0;
 
  protected:
   ~PieceSink() = default;
