@@ -109,7 +109,7 @@ std::unique_ptr<Region> KeyTable::remove(std::uint32_t key) {
   while (!region->close()) {
     windows_.release_region(*region);
   }
-  return once_unused(std::move(region));
+  return wait_until_unused(std::move(region));
 }
 
 bool KeyTable::close(std::uint32_t key) {
@@ -127,7 +127,7 @@ Result<std::unique_ptr<Region>> KeyTable::replace(std::uint32_t key,
   if (old == nullptr) {
     return Error{EBUSY, "memory windows are bound to the region"};
   }
-  return once_unused(std::move(old));
+  return wait_until_unused(std::move(old));
 }
 
 // nullptr: windows are bound to the old one, which stays.
@@ -142,7 +142,7 @@ std::unique_ptr<Region> KeyTable::exchange(std::uint32_t key, std::unique_ptr<Re
   return std::unique_ptr<Region>(slot.exchange(region.release(), std::memory_order_release));
 }
 
-std::unique_ptr<Region> KeyTable::once_unused(std::unique_ptr<Region> region) {
+std::unique_ptr<Region> KeyTable::wait_until_unused(std::unique_ptr<Region> region) {
   if (!quiescence_.wait()) {
     std::list<std::unique_ptr<Region>> one;
     one.push_back(std::move(region));

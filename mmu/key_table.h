@@ -93,7 +93,7 @@ class KeyTable {
   Published publish(std::unique_ptr<Region> region, std::uint32_t chosen);
   std::unique_ptr<Region> exchange(std::uint32_t key, std::unique_ptr<Region> region);
   std::unique_ptr<Region> unpublish(std::uint32_t key);
-  std::unique_ptr<Region> once_unused(std::unique_ptr<Region> region);
+  std::unique_ptr<Region> wait_until_unused(std::unique_ptr<Region> region);
 
   Quiescence& quiescence_;
   WindowTable windows_;

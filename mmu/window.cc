@@ -60,8 +60,8 @@ void Window::put(const State& state) {
 
 // The rules of binding that don't depend on the window's present binding: IBTA vol. 1, 10.6.7.2
 // (C10-72 to C10-75 and o10-36, o10-37).
-WindowChange Window::judge(const WindowBind& bind, const Region* region,
-                           const KeyUser& user) const {
+WindowChange Window::check_bind(const WindowBind& bind, const Region* region,
+                                const KeyUser& user) const {
   if (user.pd != pd_) {
     return WindowChange::kWrongPd;
   }
@@ -86,7 +86,7 @@ WindowChange Window::judge(const WindowBind& bind, const Region* region,
 }
 
 WindowChange Window::bind(const WindowBind& bind, const Region* region, const KeyUser& user) {
-  if (const WindowChange refused = judge(bind, region, user); refused != WindowChange::kDone) {
+  if (const WindowChange refused = check_bind(bind, region, user); refused != WindowChange::kDone) {
     return refused;
   }
   const Writing writing(version_);

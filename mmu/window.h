@@ -96,8 +96,8 @@ class Window {
     std::atomic<std::uint32_t>& version_;
     std::uint32_t odd_ = 0;
   };
-  [[nodiscard]] WindowChange judge(const WindowBind& bind, const Region* region,
-                                   const KeyUser& user) const;
+  [[nodiscard]] WindowChange check_bind(const WindowBind& bind, const Region* region,
+                                        const KeyUser& user) const;
   void put(const State& state);
 
   // Stores release and loads acquire: a reader that sees a new field sees the odd version before

@@ -61,7 +61,7 @@ std::optional<std::size_t> HalfConnections::find(const Packet& packet) const {
 
 void HalfConnections::survey(const Packet& packet) {
   const OpcodeInfo& info = opcode_info(packet.opcode);
-  if (beside_sequence(info.operation)) {
+  if (outside_sequence(info.operation)) {
     return;  // comes after others, or is counted without a half
   }
   const HalfConnectionKey key{packet.source_gid(), packet.destination_gid(), packet.dest_qpn};

@@ -70,8 +70,8 @@ class Engine::State {
       runner.run_here(task);
       return Mailbox::CallStatus::kDone;
     }
-    return runner.run_in_sleep(task) ? Mailbox::CallStatus::kDone
-                                     : runner.mailbox().call(task, limit);
+    return runner.run_while_asleep(task) ? Mailbox::CallStatus::kDone
+                                         : runner.mailbox().call(task, limit);
   }
 
   Status start_on_threads() {

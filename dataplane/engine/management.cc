@@ -34,7 +34,7 @@ void Worker::State::take_mad(Frame* frame) {
 
 // After programs were notified of earlier events: once woken, control may be faster than this
 // worker, and a program that learns of the disconnection first considers the rest lost.
-void Worker::State::give_mads() {
+void Worker::State::deliver_mads() {
   for (Frame* frame : mads) {
     gather(*frame);
     if (config.frames != nullptr &&

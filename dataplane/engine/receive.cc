@@ -247,7 +247,7 @@ bool Worker::State::deliver(QpEntry& entry, Role role, Frame* frame) {
 
 bool Worker::State::deliver(QpEntry& entry, Role role, Frame* frame, Turn& lent) {
   const bool parked_before =
-      entry.parks(role) && !beside_sequence(opcode_info(frame->packet.opcode).operation);
+      entry.parks(role) && !outside_sequence(opcode_info(frame->packet.opcode).operation);
   // An answer that was lost is repeated even so: the peer may need it before anything else.
   if (parked_before && (role == Role::kCompleter || !entry.qp->repeats(frame->packet))) {
     park(entry, role, frame);

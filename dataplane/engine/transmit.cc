@@ -97,7 +97,7 @@ bool Worker::State::transmit(PortState& port) {
         direct_bytes += lent.direct_bytes;
         if (lent.neighbour_answered) {
           update(*peer);
-        } else if (peer->qp->owes_answers()) {
+        } else if (peer->qp->answers_due()) {
           queue_up(*peer);
         }
       }

@@ -89,7 +89,7 @@ bool Worker::poll(Time now) {
   busy |= self.drain_deferred(busy);
   self.charge_to_no_user();
   self.flush_queues();
-  self.give_mads();
+  self.deliver_mads();
   self.flush_releases();  // before sending takes frames: these are warm
   for (auto& port : self.ports) {
     busy |= self.transmit_bursts(*port);

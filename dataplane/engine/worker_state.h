@@ -293,7 +293,7 @@ struct Worker::State final : FaultSink {
 
   // management.cc
   void take_mad(Frame* frame);
-  void give_mads();
+  void deliver_mads();
 
   // multicast.cc
   static Frame* copy_of(PortState& port, Frame& frame);

@@ -17,7 +17,7 @@ constexpr Duration kStaleAfter = kNanosecondsPerSecond;
 }  // namespace
 
 // Packets outside of the connection's PSN sequence that belong to it nevertheless.
-Drop Qp::admit_beside(const Packet& packet) const {
+Drop Qp::admit_outside_sequence(const Packet& packet) const {
   if (config_.type == QpType::kUd) {
     return Drop::kWrongQpType;
   }
@@ -35,7 +35,7 @@ Drop Qp::admit_beside(const Packet& packet) const {
 // Anybody who knows a queue pair's number can forge one, so only the peer's count, and only while
 // something may be outstanding to it.
 [[gnu::noinline]] Drop Qp::on_notification(const Packet& packet, Turn& turn) {
-  const Drop drop = admit_beside(packet);
+  const Drop drop = admit_outside_sequence(packet);
   const bool fresh = last_sent_ != 0 && turn.now - last_sent_ <= kStaleAfter;
   if (drop != Drop::kNone || !fresh) {
     ++counters_.rp_cnp_ignored;

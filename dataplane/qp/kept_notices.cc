@@ -20,7 +20,7 @@ namespace uroce {
   if (config_.type == (ask ? QpType::kXrcSend : QpType::kXrcRecv)) {
     return Drop::kWrongQpType;
   }
-  const Drop drop = admit_beside(packet);
+  const Drop drop = admit_outside_sequence(packet);
   if (drop != Drop::kNone) {
     return drop;
   }

@@ -111,7 +111,7 @@ void Qp::take_attributes(const QpAttributes& from, std::uint32_t mask) {
 // Inlined with what admits a packet; the roles are separate.
 [[gnu::flatten]] Step Qp::receive(const Frame& frame, Turn& turn, Drop* drop) {
   const OpcodeInfo& info = opcode_info(frame.packet.opcode);
-  if (beside_sequence(info.operation)) [[unlikely]] {
+  if (outside_sequence(info.operation)) [[unlikely]] {
     *drop = info.operation == Operation::kCnp ? on_notification(frame.packet, turn)
                                               : on_kept_notice(frame.packet, turn);
     return Step::kDone;
@@ -248,7 +248,7 @@ std::uint32_t Qp::send_small(const FrameTemplate& path, const Headers& headers,
 
 bool Qp::has_work() const {
   if (held_back_) {
-    return responder_.owes_acknowledgement() || notification_point_.pending();
+    return responder_.acknowledgement_due() || notification_point_.pending();
   }
   return responder_.has_work() || requester_.has_work() || notification_point_.pending();
 }

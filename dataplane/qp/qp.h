@@ -125,7 +125,7 @@ class Qp {
     prefetch_common();
     prefetch_line_to_write(&answers_ahead_);
     requester_.prefetch();
-    responder_.prefetch_owed();
+    responder_.prefetch_answers();
   }
   void prefetch_receiving() const {
     prefetch_common();
@@ -153,7 +153,7 @@ class Qp {
   // Whether there is a READ, or an atomic, that was begun and isn't done, or that waits for room.
   [[nodiscard]] bool reads() const { return requester_.reads(); }
   // Whether an acknowledgement or a READ response is due to the peer.
-  [[nodiscard]] bool owes_answers() const { return responder_.has_work(); }
+  [[nodiscard]] bool answers_due() const { return responder_.has_work(); }
 
   // READ responses that are outstanding.
   [[nodiscard]] std::uint32_t read_frames_out() const { return requester_.read_frames_out(); }
@@ -236,7 +236,7 @@ class Qp {
   // kept_notices.cc
   Drop on_kept_notice(const Packet& packet, Turn& turn);
   // congestion.cc
-  [[nodiscard]] Drop admit_beside(const Packet& packet) const;
+  [[nodiscard]] Drop admit_outside_sequence(const Packet& packet) const;
   Drop on_notification(const Packet& packet, Turn& turn);
   std::uint32_t send_notification(Turn& turn);
   std::uint32_t transmit_limited(Turn& turn, std::uint32_t bytes_max);

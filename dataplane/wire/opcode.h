@@ -112,7 +112,7 @@ enum class Operation : std::uint8_t {
   kKeptReport,
 };
 
-[[nodiscard]] constexpr bool beside_sequence(Operation operation) {
+[[nodiscard]] constexpr bool outside_sequence(Operation operation) {
   return operation >= Operation::kCnp;
 }
 

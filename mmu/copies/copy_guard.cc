@@ -17,7 +17,7 @@ namespace {
 struct sigaction previous;  // written once, before the handler is in place
 
 // Not a guarded access: behave as if this handler didn't exist.
-void pass_on(int number, siginfo_t* info, void* context) {
+void call_previous_handler(int number, siginfo_t* info, void* context) {
   if ((previous.sa_flags & SA_SIGINFO) != 0) {
     previous.sa_sigaction(number, info, context);
   } else if (previous.sa_handler != SIG_DFL && previous.sa_handler != SIG_IGN) {
@@ -49,7 +49,7 @@ void on_bus_error(int number, siginfo_t* info, void* context) {
     pthread_sigmask(SIG_SETMASK, &static_cast<ucontext_t*>(context)->uc_sigmask, nullptr);
     siglongjmp(*detail::guard_entry, 1);
   }
-  pass_on(number, info, context);
+  call_previous_handler(number, info, context);
 }
 
 bool install() {

@@ -216,27 +216,27 @@ void Mirror::set_resident(Chunk& chunk, std::size_t first, std::size_t end, bool
 }
 
 // The chunk of a page that can be populated without waiting, or null.
-Mirror::Chunk* Mirror::chunk_at_hand(std::uint64_t first, bool write) {
+Mirror::Chunk* Mirror::chunk_for_inline(std::uint64_t first, bool write) {
   if (!inline_allowed_ || closed_ || first >= kAddressEnd) {
     return nullptr;
   }
   Chunk* const chunk = chunk_of(first);
   const std::size_t page = first % kChunk / kPage;
-  const bool at_hand = chunk != nullptr && !chunk->huge && is_set(chunk->known, page) &&
-                       is_set(chunk->anonymous, page) && !is_set(chunk->remote, page) &&
-                       !blocked(first, first + kPage) && (!write || is_set(chunk->may_write, page));
-  return at_hand ? chunk : nullptr;
+  const bool ready = chunk != nullptr && !chunk->huge && is_set(chunk->known, page) &&
+                     is_set(chunk->anonymous, page) && !is_set(chunk->remote, page) &&
+                     !blocked(first, first + kPage) && (!write || is_set(chunk->may_write, page));
+  return ready ? chunk : nullptr;
 }
 
 bool Mirror::can_populate_inline(std::uint64_t address, bool write) {
   const std::unique_lock lock(mutex_, std::try_to_lock);
-  return lock.owns_lock() && chunk_at_hand(page_down(address), write) != nullptr;
+  return lock.owns_lock() && chunk_for_inline(page_down(address), write) != nullptr;
 }
 
 bool Mirror::populate_inline(std::uint64_t address, bool write) {
   const std::unique_lock lock(mutex_, std::try_to_lock);
   const std::uint64_t first = page_down(address);
-  Chunk* const chunk = lock.owns_lock() ? chunk_at_hand(first, write) : nullptr;
+  Chunk* const chunk = lock.owns_lock() ? chunk_for_inline(first, write) : nullptr;
   if (chunk == nullptr) {
     return false;
   }

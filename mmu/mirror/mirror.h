@@ -269,7 +269,7 @@ class Mirror {
   bool clear_slice(Invalidation& invalidation, std::vector<std::unique_ptr<Chunk>>* gone);
   std::unique_ptr<Chunk> unpublish(const Chunk& chunk);
   void unmap(std::vector<std::unique_ptr<Chunk>> taken);
-  Chunk* chunk_at_hand(std::uint64_t first, bool write);
+  Chunk* chunk_for_inline(std::uint64_t first, bool write);
   [[nodiscard]] bool blocked(std::uint64_t first, std::uint64_t end) const;
   void note_change(std::uint64_t first, std::uint64_t end);
   [[nodiscard]] bool differs(std::uint64_t since, std::uint64_t first, std::uint64_t end) const;

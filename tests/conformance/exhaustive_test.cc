@@ -289,7 +289,7 @@ TEST(Exhaustive, UndefinedOpcodesAreDropped) {
     // Our own opcodes in the manufacturers' range are identified by their payload, and the tests
     // below send another manufacturer's payload.
     if (!is_defined(opcode) &&
-        !beside_sequence(opcode_info(static_cast<Opcode>(opcode)).operation)) {
+        !outside_sequence(opcode_info(static_cast<Opcode>(opcode)).operation)) {
       EXPECT_EQ(fate_of_undefined(opcode), Drop::kUnknownOpcode) << opcode;
     }
   }

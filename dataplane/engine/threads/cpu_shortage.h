@@ -51,7 +51,7 @@ class CpuShortage {
       slept_ += now - asleep_since_;
     }
     if (now - begun_ - slept_ >= kPeriod) [[unlikely]] {
-      judge(now, usage());
+      evaluate(now, usage());
     }
     return now < until_;
   }
@@ -60,7 +60,7 @@ class CpuShortage {
   [[nodiscard]] bool shares(Time now) const { return now < shared_until_; }
 
  private:
-  void judge(Time now, const Usage& usage) {
+  void evaluate(Time now, const Usage& usage) {
     const Duration awake = now - begun_ - slept_;
     const auto missed = [&](Duration part) {
       return awake - awake / part > usage.ran - usage_.ran && usage.displaced != usage_.displaced;

@@ -134,7 +134,7 @@ void Runner::run_here(const std::function<void(Worker&)>& task) noexcept {
 // until the worker is woken: from then on the worker waits for the lock, and is watched as if it
 // ran the task itself. std::bad_alloc in a task ends the process, as on the worker's own thread,
 // since the task may be half done.
-bool Runner::run_in_sleep(const std::function<void(Worker&)>& task) noexcept {
+bool Runner::run_while_asleep(const std::function<void(Worker&)>& task) noexcept {
   if (!worker_lock_.try_lock()) {
     return false;
   }

@@ -52,7 +52,7 @@ class Runner {
   void run_here(const std::function<void(Worker&)>& task) noexcept;
   // Runs a task in the caller's thread while the worker sleeps; wakes the worker if the task has
   // created work for it. False: the worker is awake. Any other thread.
-  bool run_in_sleep(const std::function<void(Worker&)>& task) noexcept;
+  bool run_while_asleep(const std::function<void(Worker&)>& task) noexcept;
 
  private:
   bool turn(Time now);

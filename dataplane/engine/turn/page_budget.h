@@ -44,7 +44,7 @@ class PageBudget {
   }
 
   // Queue pairs that waited come before new ones.
-  [[nodiscard]] bool may_bring(std::uint32_t qpn) const {
+  [[nodiscard]] bool may_populate(std::uint32_t qpn) const {
     return has_time() && (served_ == kNoQp ? waiting_count_ == 0 : served_ == qpn);
   }
   // A page was populated, which took this long.

@@ -26,7 +26,7 @@ InlinePopulate Worker::State::populate_inline(const FaultRequest& request, Mirro
   if (request.length + request.ahead > kSmall) {
     return InlinePopulate::kFault;
   }
-  if (!page_budget.may_bring(qpn)) {
+  if (!page_budget.may_populate(qpn)) {
     const bool waits = may_defer && mirror.can_populate_inline(request.address, request.write) &&
                        page_budget.wait(qpn);
     counters.page_faults_deferred += waits ? 1 : 0;

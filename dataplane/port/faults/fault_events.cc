@@ -137,7 +137,7 @@ std::optional<std::size_t> FaultEvents::place_of(const Packet& packet, bool resp
 // Datagrams have no sequence, and congestion notifications and kept reports no PSN.
 std::optional<FaultAction> FaultEvents::pass(const Packet& packet) {
   const OpcodeInfo& info = opcode_info(packet.opcode);
-  if (info.transport == Transport::kUd || beside_sequence(info.operation)) {
+  if (info.transport == Transport::kUd || outside_sequence(info.operation)) {
     return std::nullopt;
   }
   const std::lock_guard lock(mutex_);

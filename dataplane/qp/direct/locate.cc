@@ -29,7 +29,7 @@ Access locate_part(const MemoryScope& scope, const MemoryPart& part, ByteRuns* r
 
 Access locate(const MemoryScope& scope, std::span<const abi::Sge> sges, std::uint64_t offset,
               std::uint32_t length, ByteRuns* runs) {
-  const std::byte* const host = at_hand(scope, sges, offset, length, 0);
+  const std::byte* const host = mapped_bytes(scope, sges, offset, length, 0);
   return host != nullptr ? add(host, length, runs)
                          : locate_parts(scope, sges, offset, length, runs);
 }

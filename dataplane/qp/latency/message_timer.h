@@ -34,7 +34,7 @@ class MessageTimer {
   [[nodiscard]] bool idle() const { return index_ == kNone; }
 
   // `count` work requests were found in the ring. True if they are passed over.
-  [[nodiscard]] bool let_pass(std::uint32_t count) {
+  [[nodiscard]] bool skip(std::uint32_t count) {
     if (passing_ == 0) {
       return false;
     }

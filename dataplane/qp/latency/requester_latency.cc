@@ -38,7 +38,7 @@ bool Requester::look_at_ring(const Turn& turn) {
   const bool sound = queue_.refresh();
   const std::uint32_t count = queue_.posted() - known;
   if (message_timer_.idle() && count != 0 && qp_.config_.measures_latency) {
-    if (!turn.many_doorbells || !message_timer_.let_pass(count)) {
+    if (!turn.many_doorbells || !message_timer_.skip(count)) {
       message_timer_.found(known, queue_.posted(), queue_.stamp(), turn.now);
     } else if (message_timer_.times_next()) {
       request_stamp(turn);

@@ -251,7 +251,7 @@ namespace {
 
 Access gather(const MemoryScope& scope, std::span<const abi::Sge> sges, std::uint64_t offset,
               std::uint32_t length, FrameWriter& writer) {
-  if (const std::byte* const host = at_hand(scope, sges, offset, length, 0)) {
+  if (const std::byte* const host = mapped_bytes(scope, sges, offset, length, 0)) {
     if (length <= kSmallCopyMax) {
       const bool there = copy_small(writer.cursor(), host, length);
       writer.appended(length);
@@ -265,7 +265,7 @@ Access gather(const MemoryScope& scope, std::span<const abi::Sge> sges, std::uin
 
 Access scatter(const MemoryScope& scope, std::span<const abi::Sge> sges, std::uint64_t offset,
                const std::byte* source, std::uint32_t length, bool more) {
-  if (std::byte* const host = at_hand(scope, sges, offset, length, kAccessLocalWrite)) {
+  if (std::byte* const host = mapped_bytes(scope, sges, offset, length, kAccessLocalWrite)) {
     const std::uint64_t following = sges.front().length - offset - length;
     return store_at_hand(host, source, length, more ? following : 0);
   }
@@ -307,7 +307,7 @@ Access write_remote(const MemoryScope& scope, const RemoteRange& range, const st
     return Access::kGranted;
   }
   if (std::byte* const host =
-          at_hand(scope, range.rkey, range.address, range.length, kAccessRemoteWrite)) {
+          mapped_bytes(scope, range.rkey, range.address, range.length, kAccessRemoteWrite)) {
     return store_at_hand(host, source, range.length, range.ahead);
   }
   return write_parts(scope, range, source);

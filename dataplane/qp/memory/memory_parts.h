@@ -97,31 +97,32 @@ Access for_each_sge(const MemoryScope& scope, std::span<const abi::Sge> sges, st
 
 // Where bytes lie that were granted, if they may be copied at once: mapped in one run, and nothing
 // else is waited for. nullptr: the long way finds out what to do.
-[[gnu::always_inline]] inline std::byte* at_hand(const MemoryScope& scope, const Region& region,
-                                                 std::uint64_t address, std::uint32_t length) {
+[[gnu::always_inline]] inline std::byte* mapped_bytes(const MemoryScope& scope,
+                                                      const Region& region, std::uint64_t address,
+                                                      std::uint32_t length) {
   const bool waits = scope.withheld || (scope.slot != nullptr && scope.slot->slow != nullptr);
   return waits ? nullptr : region.mapped(address, length);
 }
 
 // The same of bytes that a region's key grants.
-[[gnu::always_inline]] inline std::byte* at_hand(const MemoryScope& scope, std::uint32_t key,
-                                                 std::uint64_t address, std::uint32_t length,
-                                                 std::uint32_t rights) {
+[[gnu::always_inline]] inline std::byte* mapped_bytes(const MemoryScope& scope, std::uint32_t key,
+                                                      std::uint64_t address, std::uint32_t length,
+                                                      std::uint32_t rights) {
   const Region* region = nullptr;
   return scope.keys.check(key, scope.pd, address, length, rights, &region) == Access::kGranted
-             ? at_hand(scope, *region, address, length)
+             ? mapped_bytes(scope, *region, address, length)
              : nullptr;
 }
 
 // The same of bytes in the first entry of a list, where nearly all are.
-[[gnu::always_inline]] inline std::byte* at_hand(const MemoryScope& scope,
-                                                 std::span<const abi::Sge> sges,
-                                                 std::uint64_t offset, std::uint32_t length,
-                                                 std::uint32_t rights) {
+[[gnu::always_inline]] inline std::byte* mapped_bytes(const MemoryScope& scope,
+                                                      std::span<const abi::Sge> sges,
+                                                      std::uint64_t offset, std::uint32_t length,
+                                                      std::uint32_t rights) {
   if (length == 0 || sges.empty() || offset + length > sges.front().length) {
     return nullptr;
   }
-  return at_hand(scope, sges.front().lkey, sges.front().address + offset, length, rights);
+  return mapped_bytes(scope, sges.front().lkey, sges.front().address + offset, length, rights);
 }
 
 // A packet's `length` bytes were stored at `host`, and `ahead` bytes of its message will be behind

@@ -59,18 +59,17 @@ class Responder {
   // Sends answers of at most about `bytes_max` bytes; returns the bytes sent.
   std::uint32_t transmit(Turn& turn, std::uint32_t bytes_max);
   [[nodiscard]] bool has_work() const {
-    return owes_acknowledgement() || (resources_.any_pending() && (!answer_parked_ || busy_));
+    return acknowledgement_due() || (resources_.any_pending() && (!answer_parked_ || busy_));
   }
 
   // Whether a NAK, an acknowledgement or a report is due that needn't wait for earlier responses.
-  [[nodiscard]] bool owes_acknowledgement() const {
+  [[nodiscard]] bool acknowledgement_due() const {
     return report_pending_ ||
            (!resources_.any_pending() && (busy_ || nak_ != PendingNak::kNone || ack_pending_));
   }
   // Sends only that; returns the bytes.
   std::uint32_t transmit_acknowledgement(Turn& turn) {
-    return owes_acknowledgement() && turn.tx.room() != 0 ? transmit_next(turn, 1)
-                                                         : std::uint32_t{0};
+    return acknowledgement_due() && turn.tx.room() != 0 ? transmit_next(turn, 1) : std::uint32_t{0};
   }
 
   // For Qp::repeats.
@@ -97,7 +96,7 @@ class Responder {
   void on_kept_dropped();
 
   // Prefetches what has_work() reads, or what receiving a request accesses.
-  void prefetch_owed() const { prefetch_line(kept_.line()); }
+  void prefetch_answers() const { prefetch_line(kept_.line()); }
   void prefetch_receiving() const { prefetch_lines(kept_.line(), kHotBytes); }
   // The peer is a uroce and asked for reports of the buffered packets.
   void want_reports() { reports_wanted_ = report_pending_ = true; }

@@ -25,25 +25,25 @@ TEST(PageBudget, PagesPerTurnAreBounded) {
   PageBudget budget;
   budget.begin(1);
   for (std::uint32_t page = 0; page < PageBudget::kTurnMax; ++page) {
-    EXPECT_TRUE(budget.may_bring(kQpn));
+    EXPECT_TRUE(budget.may_populate(kQpn));
     budget.brought(0);
   }
-  EXPECT_FALSE(budget.may_bring(kQpn));
+  EXPECT_FALSE(budget.may_populate(kQpn));
   budget.begin(1);
-  EXPECT_TRUE(budget.may_bring(kQpn));
+  EXPECT_TRUE(budget.may_populate(kQpn));
 }
 
 TEST(PageBudget, ABusyWorkerBringsInOnePagePerInterval) {
   PageBudget budget;
   budget.begin(1);
   budget.set_busy(true);
-  EXPECT_TRUE(budget.may_bring(kQpn));
+  EXPECT_TRUE(budget.may_populate(kQpn));
   budget.brought(0);
-  EXPECT_FALSE(budget.may_bring(kQpn));
+  EXPECT_FALSE(budget.may_populate(kQpn));
   budget.begin(PageBudget::kInterval);
-  EXPECT_FALSE(budget.may_bring(kQpn));
+  EXPECT_FALSE(budget.may_populate(kQpn));
   budget.begin(1 + PageBudget::kInterval);
-  EXPECT_TRUE(budget.may_bring(kQpn));
+  EXPECT_TRUE(budget.may_populate(kQpn));
 }
 
 TEST(PageBudget, SlowPagesAreBroughtInLessOften) {
@@ -53,9 +53,9 @@ TEST(PageBudget, SlowPagesAreBroughtInLessOften) {
   budget.set_busy(true);
   budget.brought(kSlow);
   budget.begin(kSlow * PageBudget::kShare);
-  EXPECT_FALSE(budget.may_bring(kQpn));
+  EXPECT_FALSE(budget.may_populate(kQpn));
   budget.begin(1 + kSlow * PageBudget::kShare);
-  EXPECT_TRUE(budget.may_bring(kQpn));
+  EXPECT_TRUE(budget.may_populate(kQpn));
 }
 
 TEST(PageBudget, APageThatSeemsToTakeForeverDelaysTheNextByABoundedTime) {
@@ -64,9 +64,9 @@ TEST(PageBudget, APageThatSeemsToTakeForeverDelaysTheNextByABoundedTime) {
   budget.set_busy(true);
   budget.brought(~Duration{0});
   budget.begin(PageBudget::kIntervalMax);
-  EXPECT_FALSE(budget.may_bring(kQpn));
+  EXPECT_FALSE(budget.may_populate(kQpn));
   budget.begin(1 + PageBudget::kIntervalMax);
-  EXPECT_TRUE(budget.may_bring(kQpn));
+  EXPECT_TRUE(budget.may_populate(kQpn));
 }
 
 TEST(PageBudget, WaitersComeFirst) {
@@ -74,14 +74,14 @@ TEST(PageBudget, WaitersComeFirst) {
   budget.begin(1);
   budget.set_busy(true);
   EXPECT_TRUE(budget.wait(kQpn));
-  EXPECT_FALSE(budget.may_bring(kOther));
+  EXPECT_FALSE(budget.may_populate(kOther));
   EXPECT_TRUE(budget.wait(kOther));
   ASSERT_TRUE(budget.may_serve());
   EXPECT_EQ(budget.serve_next(), kQpn);
   budget.begin(2);  // kQpn is queued behind other senders
   EXPECT_FALSE(budget.may_serve());
-  EXPECT_FALSE(budget.may_bring(kOther));
-  EXPECT_TRUE(budget.may_bring(kQpn));
+  EXPECT_FALSE(budget.may_populate(kOther));
+  EXPECT_TRUE(budget.may_populate(kQpn));
   budget.brought(0);
   EXPECT_FALSE(budget.may_serve()) << "the interval isn't over";
   budget.begin(2 + PageBudget::kInterval);
@@ -101,7 +101,7 @@ TEST(PageBudget, AnUnusedGrantExpires) {
   ASSERT_TRUE(budget.may_serve());
   EXPECT_EQ(budget.serve_next(), kOther);
   budget.set_busy(false);
-  EXPECT_TRUE(budget.may_bring(kQpn)) << "there is no other work";
+  EXPECT_TRUE(budget.may_populate(kQpn)) << "there is no other work";
 }
 
 }  // namespace

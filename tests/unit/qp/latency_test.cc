@@ -115,14 +115,14 @@ constexpr abi::PostStamp kNoStamp{};
 TEST(MessageTimer, SkipsABoundedNumberOfMessages) {
   MessageTimer timer;
   EXPECT_TRUE(timer.times_next());
-  EXPECT_FALSE(timer.let_pass(1)) << "the first one is timed";
+  EXPECT_FALSE(timer.skip(1)) << "the first one is timed";
   timer.found(0, 1, kNoStamp, 5);
   timer.stop();
-  EXPECT_TRUE(timer.let_pass(MessageTimer::kPassing - 1));
+  EXPECT_TRUE(timer.skip(MessageTimer::kPassing - 1));
   EXPECT_FALSE(timer.times_next());
-  EXPECT_TRUE(timer.let_pass(100)) << "a batch is skipped as a whole";
+  EXPECT_TRUE(timer.skip(100)) << "a batch is skipped as a whole";
   EXPECT_TRUE(timer.times_next());
-  EXPECT_FALSE(timer.let_pass(1));
+  EXPECT_FALSE(timer.skip(1));
 }
 
 // One timed message in each of two batches of two: the last of the first, the first of the second.

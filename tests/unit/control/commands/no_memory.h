@@ -91,7 +91,7 @@ class NoMemoryTest : public ::testing::Test {
   Attempt attempt(abi::Command command, const Body& body, int failing) {
     const pid_t child = ::fork();
     if (child == 0) {
-      // Running out of memory in a worker's task ends the daemon (Runner::run_in_sleep).
+      // Running out of memory in a worker's task ends the daemon (Runner::run_while_asleep).
       std::set_terminate([] { ::_exit(static_cast<int>(Attempt::kEndedInATask)); });
       ::_exit(static_cast<int>(run(command, body, failing)));
     }
