@@ -153,7 +153,7 @@ std::optional<PrivateDaemon> start_private_daemon(const std::vector<std::string>
 }
 
 // The kernel sends for a terminal's keys: those reach the command by themselves.
-void pass_on(int signal, siginfo_t* info, void* /*context*/) {
+void forward_signal(int signal, siginfo_t* info, void* /*context*/) {
   const bool by_key = (signal == SIGINT || signal == SIGQUIT) && info->si_code > 0;
   if (child_to_signal > 0 && !by_key) {
     ::kill(child_to_signal, signal);
@@ -167,7 +167,7 @@ constexpr std::array kForwarded{SIGTERM, SIGHUP, SIGINT, SIGQUIT, SIGUSR1, SIGUS
 void forward_signals(pid_t child) {
   child_to_signal = child;
   struct sigaction action = {};
-  action.sa_sigaction = pass_on;
+  action.sa_sigaction = forward_signal;
   action.sa_flags = SA_SIGINFO | SA_RESTART;
   for (const int signal : kForwarded) {
     ::sigaction(signal, &action, nullptr);

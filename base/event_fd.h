@@ -40,7 +40,7 @@ class EventFd {
   }
   // For the waiting thread: resets it. It is fine if there is nothing to read, when something else
   // woke the thread.
-  void quieten() {
+  void clear() {
     std::uint64_t count = 0;
     ::syscall(SYS_read, descriptor_.get(), &count, sizeof(count));
   }

@@ -17,20 +17,20 @@ constexpr std::uint32_t kReceiveLengthMin = 65'536;
 constexpr std::uint8_t kRnrTimerDefault = 12;
 constexpr std::uint8_t kResourcesMax = 128;  // reads and atomics; no peer is refused for it
 
-struct Asked {
+struct RequestRange {
   std::uint32_t rkey = 0;
   std::uint64_t address = 0;
   std::uint64_t length = 0;
 };
 
-std::optional<Asked> asked(const Packet& packet) {
+std::optional<RequestRange> request_range_of(const Packet& packet) {
   if (is_atomic(packet)) {
     const AtomicEth eth = packet.atomic_eth();
-    return Asked{.rkey = eth.rkey, .address = eth.address, .length = 8};
+    return RequestRange{.rkey = eth.rkey, .address = eth.address, .length = 8};
   }
   if (opcode_info(packet.opcode).has(Extension::kReth)) {
     const Reth reth = packet.reth();
-    return Asked{.rkey = reth.rkey, .address = reth.address, .length = reth.length};
+    return RequestRange{.rkey = reth.rkey, .address = reth.address, .length = reth.length};
   }
   return std::nullopt;
 }
@@ -114,7 +114,8 @@ class Deriver {
   void find_ranges(const Flow& flow) {
     const std::size_t card = card_of(flow);
     for (std::size_t i = 0; i < flow.records.size(); ++i) {
-      const auto range = flow.records[i].request ? asked(*flow.records[i].packet) : std::nullopt;
+      const auto range =
+          flow.records[i].request ? request_range_of(*flow.records[i].packet) : std::nullopt;
       if (!range || range->length == 0 || range->rkey == 0 ||
           range->address + range->length < range->address ||
           (!circumstances_.refused_regions && draws_nak(flow, i, Nak::kRemoteAccess))) {
@@ -245,7 +246,7 @@ class Deriver {
   }
 
   // Where our memory has what a peer asks for; nullptr: nowhere.
-  std::byte* place_of(const Flow& flow, const Asked& range) {
+  std::byte* place_of(const Flow& flow, const RequestRange& range) {
     for (const RegionPlan& region : plan_.cards[card_of(flow)].regions) {
       if (region.key == range.rkey && range.address >= region.iova &&
           range.length <= region.memory->length() &&
@@ -258,7 +259,7 @@ class Deriver {
 
   void refill_from_read(const Flow& flow, std::size_t request) {
     const Record& read = flow.records[request];
-    const Asked range = *asked(*read.packet);
+    const RequestRange range = *request_range_of(*read.packet);
     std::byte* const place = place_of(flow, range);
     if (place == nullptr || range.length == 0) {
       return;
@@ -282,7 +283,7 @@ class Deriver {
 
   void refill_from_atomic(const Flow& flow, std::size_t request) {
     const Record& record = flow.records[request];
-    std::byte* const place = place_of(flow, *asked(*record.packet));
+    std::byte* const place = place_of(flow, *request_range_of(*record.packet));
     draws(flow, request, [&](const Packet& answer) {
       if (place == nullptr || answer.opcode != Opcode::kRcAtomicAcknowledge) {
         return false;

@@ -53,7 +53,7 @@ std::string netlink_socket(const std::string& folder) { return folder + "/netlin
 
 // For descriptors that the parent has, and for its terminal: who waits for their ends mustn't wait
 // for us.
-void let_go_of_all_but(std::array<int, 2> kept) {
+void close_all_but(std::array<int, 2> kept) {
   const int nothing = ::open("/dev/null", O_RDWR);
   for (const int standard : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
     ::dup2(nothing, standard);
@@ -169,7 +169,7 @@ Result<std::string> start_tree(const std::string& socket, const std::string& fol
     if (const pid_t keeping = ::fork(); keeping != 0) {
       ::_exit(keeping > 0 ? 0 : 1);
     }
-    let_go_of_all_but({self.get(), keeper->netlink_descriptor()});
+    close_all_but({self.get(), keeper->netlink_descriptor()});
     keeper->keep(self.get());
     keeper->remove();
     if (folder != private_folder()) {

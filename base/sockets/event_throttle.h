@@ -31,13 +31,15 @@ class EventThrottle {
     return now >= next_costly_ || state(channel) != State::kCostly;
   }
   // Whether the next event is to be timed by the thread's processor time.
-  [[nodiscard]] bool looks_closely(int channel) const { return state(channel) != State::kCheap; }
-  // An event was sent and ended at `now`; `took`: processor time if looks_closely(), else wall
+  [[nodiscard]] bool measures_cpu_time(int channel) const {
+    return state(channel) != State::kCheap;
+  }
+  // An event was sent and ended at `now`; `took`: processor time if measures_cpu_time(), else wall
   // time.
   void note(int channel, Time now, Duration took) {
     State next = State::kCheap;
     if (took > kCostly) {
-      next = looks_closely(channel) ? State::kCostly : State::kSuspect;
+      next = measures_cpu_time(channel) ? State::kCostly : State::kSuspect;
     }
     if (next == State::kCostly) {
       next_costly_ = now + kShare * took;
@@ -57,7 +59,7 @@ class EventThrottle {
     if (!permits(channel, begun)) {
       return false;
     }
-    const bool closely = looks_closely(channel);
+    const bool closely = measures_cpu_time(channel);
     const Duration ran = closely ? thread_processor_time() : 0;
     send();
     const Time now = monotonic_now();

@@ -245,7 +245,7 @@ void HelperPool::close(const User& user, UniqueFd descriptor, Charge charge) {
 
 int HelperPool::descriptor() const { return state_->done.get(); }
 
-void HelperPool::quieten() { state_->done.quieten(); }
+void HelperPool::clear_event() { state_->done.clear(); }
 
 Status HelperPool::check(const User& user) const {
   const std::lock_guard lock(state_->mutex);

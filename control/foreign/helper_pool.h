@@ -45,9 +45,9 @@ class HelperPool {
   // Closes the descriptor in a helper, even if the user's helper hangs at the moment; never on this
   // thread. `charge`: for the descriptor; given back once it is closed.
   void close(const User& user, UniqueFd descriptor, Charge charge = {});
-  // Readable when a job has been done since the last quieten().
+  // Readable when a job has been done since the last clear_event().
   [[nodiscard]] int descriptor() const;
-  void quieten();
+  void clear_event();
   // Whether the user's helper makes progress. EBUSY: it hangs.
   [[nodiscard]] Status check(const User& user) const;
   // The time at which check() may change for some user without other events; call check() again

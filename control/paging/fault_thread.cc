@@ -146,7 +146,7 @@ void FaultThread::on_share(Mirror* mirror) {
 
 // Records with descriptors, which helpers have received.
 void FaultThread::on_helpers() {
-  helpers_->quieten();
+  helpers_->clear_event();
   for (Inbox::Arrival& arrival : inbox_->take()) {
     const auto at = std::find_if(channels_.begin(), channels_.end(), [&](const auto& entry) {
       return entry.second.tag() == arrival.tag;

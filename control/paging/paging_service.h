@@ -49,7 +49,7 @@ class PagingService {
 
   // Readable when a command that waits for pages may continue; control_woken() clears it.
   [[nodiscard]] int control_descriptor() const { return control_event_->get(); }
-  void control_woken() { control_event_->quieten(); }
+  void control_woken() { control_event_->clear(); }
   void notify_control() { control_event_->ring(); }  // any thread
   // For threads that may outlive this.
   [[nodiscard]] const std::shared_ptr<EventFd>& control_event() const { return control_event_; }

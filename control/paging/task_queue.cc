@@ -13,7 +13,7 @@ void TaskQueue::put(std::function<void()> task) {
 }
 
 void TaskQueue::run() {
-  event_.quieten();
+  event_.clear();
   std::vector<std::function<void()>> tasks;
   {
     const std::lock_guard lock(mutex_);

@@ -61,7 +61,7 @@ bool Sampler::has_activity() {
 }
 
 void Sampler::on_event() {
-  event_.quieten();
+  event_.clear();
   deadline_ = std::min(deadline_, std::max(card_.now(), earliest_));
 }
 

@@ -120,7 +120,7 @@ void Server::fetch(std::uint64_t id, Connection& connection) {
 }
 
 void Server::on_helpers() {
-  services_.helpers->quieten();
+  services_.helpers->clear_event();
   for (Inbox::Arrival& arrival : inbox_->take()) {
     const auto at = connections_.find(arrival.tag);
     if (at == connections_.end()) {

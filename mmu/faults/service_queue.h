@@ -88,7 +88,7 @@ class ServiceQueue {
   void fall_asleep() { asleep_.exchange(true, std::memory_order_seq_cst); }
   void wake_up() {
     asleep_.store(false, std::memory_order_relaxed);
-    event_.quieten();
+    event_.clear();
   }
   void ring() { event_.ring(); }  // any thread
   [[nodiscard]] int descriptor() const { return event_.get(); }

@@ -110,8 +110,8 @@ struct Bench {
   // WRITEs of `length` bytes, as many as fit into a round. Returns messages per second.
   double run(std::uint32_t length) {
     offset = 0;
-    bring_in(pair.a.memory);
-    bring_in(pair.b.memory);
+    prefault(pair.a.memory);
+    prefault(pair.b.memory);
     const Time start = spent();
     Time end = start;
     std::uint64_t done = 0;
@@ -201,9 +201,9 @@ class BoundBench {
     }
   }
   Bound run() {
-    bring_in(source_);
-    bring_in(destination_);
-    bring_in(frames_);
+    prefault(source_);
+    prefault(destination_);
+    prefault(frames_);
     return measure_bound({source_, destination_, starts_}, 1);
   }
 

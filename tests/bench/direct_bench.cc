@@ -79,8 +79,8 @@ double DirectBench::run(std::uint32_t length, Duration round) {
 
 void DirectBench::start() {
   offset_ = 0;
-  bring_in(daemon_.pair.a.memory);
-  bring_in(daemon_.pair.b.memory);
+  prefault(daemon_.pair.a.memory);
+  prefault(daemon_.pair.b.memory);
 }
 
 void DirectBench::post(std::uint32_t length) {

@@ -10,7 +10,7 @@
 namespace uroce::bench {
 
 // Writes to each of its pages, without changing the contents.
-inline void bring_in(std::span<std::byte> memory) {
+inline void prefault(std::span<std::byte> memory) {
   constexpr std::size_t kPageBytes = 4096;
   for (std::size_t at = 0; at < memory.size(); at += kPageBytes) {
     volatile std::byte& byte = memory[at];

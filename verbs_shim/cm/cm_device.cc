@@ -301,7 +301,7 @@ void abandon_cm_channels_after_fork() {
   }
 }
 
-void disguise_cm_channel(struct stat* status) {
+void report_as_device(struct stat* status) {
   struct stat real {};
   // librdmacm compares this with the kernel's device, if that exists, too.
   status->st_rdev = stat(kPath, &real) == 0 ? real.st_rdev : 0;

@@ -33,7 +33,7 @@ int close_cm_channel(int descriptor);
 void abandon_cm_channels_after_fork();
 
 // Makes the status of a channel look like that of the character device.
-void disguise_cm_channel(struct stat* status);
+void report_as_device(struct stat* status);
 
 // Redirects librdmacm's calls of open, write, close and fstat here (librdmacm_hooks.cc). May be
 // called at any time, repeatedly.

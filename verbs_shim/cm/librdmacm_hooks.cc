@@ -49,7 +49,7 @@ int hooked_close(int descriptor) {
 int hooked_fstat(int descriptor, struct stat* status) {
   const int outcome = fstat(descriptor, status);
   if (outcome == 0 && is_cm_channel(descriptor)) {
-    disguise_cm_channel(status);
+    report_as_device(status);
   }
   return outcome;
 }

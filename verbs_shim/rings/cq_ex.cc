@@ -44,7 +44,7 @@ int start_poll(ibv_cq_ex* base, ibv_poll_cq_attr* attr) {
   const abi::Cqe* cqe = peek_completion(cq);
   if (cqe == nullptr) {
     cq.lock.unlock();  // unlocked, as this thread may sleep
-    if (still_working(cq)) {
+    if (may_complete(cq)) {
       return ENOENT;
     }
     cq.lock.lock();

@@ -24,7 +24,7 @@ inline void release_completions(Cq& cq) {
 inline bool is_another_process(const Cq& cq) { return of(cq.base.context)->client.abandoned(); }
 
 // After an empty poll: whether completions may still come.
-inline bool still_working(Cq& cq) {
+inline bool may_complete(Cq& cq) {
   Context& context = *of(cq.base.context);
   return context.client.alive() && idle_polls.nothing(cq) &&
          cq.control->overrun.load(std::memory_order_relaxed) == 0;

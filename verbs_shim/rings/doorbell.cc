@@ -12,7 +12,7 @@ void ring_doorbell(Qp& qp) {
   // abi::ring() is sequentially consistent, so either this thread sees the announcement, or the
   // worker takes the doorbell before it sleeps.
   context.waking[qp.worker].wake(*context.status[qp.worker], [&] {
-    EventFd::ring(context.client.companion(context.wake[qp.worker]));  // -1: no effect
+    EventFd::ring(context.client.sibling_descriptor(context.wake[qp.worker]));  // -1: no effect
   });
 }
 

@@ -67,7 +67,7 @@ int poll_cq(ibv_cq* base, int entry_count, ibv_wc* wc) {
     return -1;
   }
   int found = take(cq, entry_count, wc);
-  if (found == 0 && !still_working(cq)) {
+  if (found == 0 && !may_complete(cq)) {
     found = take(cq, entry_count, wc);
     return found != 0 ? found : -1;
   }

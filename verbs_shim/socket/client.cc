@@ -156,7 +156,7 @@ void Client::closed_by_program() {
   }
 }
 
-int Client::companion(const VerifiedDescriptor& descriptor) {
+int Client::sibling_descriptor(const VerifiedDescriptor& descriptor) {
   const int number = descriptor.get();
   if (number >= 0 && descriptor_.get() >= 0) {
     return number;
@@ -225,13 +225,13 @@ int Client::exchange(const RequestRecord& request, const ReplyRecord& reply) {
   const int errno_before = errno;
   pthread_mutex_lock(&mutex_);
   ++sequence_;
-  const int error = converse(request, reply);
+  const int error = exchange_once(request, reply);
   pthread_mutex_unlock(&mutex_);
   errno = error != 0 ? error : errno_before;
   return error;
 }
 
-int Client::converse(const RequestRecord& request, const ReplyRecord& reply) {
+int Client::exchange_once(const RequestRecord& request, const ReplyRecord& reply) {
   const char* const call_name = request.call_name;
   if (!alive()) {
     explain(call_name, ENODEV, "the daemon is gone, or this is the child of a fork");

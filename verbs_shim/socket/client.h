@@ -82,7 +82,7 @@ class Client {
   bool check();
   // The number of a descriptor that was received on this connection, to be used at once. -1: the
   // program has closed one of the two, so the connection is lost.
-  int companion(const VerifiedDescriptor& descriptor);
+  int sibling_descriptor(const VerifiedDescriptor& descriptor);
   void abandon_after_fork();
   // Whether this is a fork's child, and the connection the parent's.
   [[nodiscard]] bool abandoned() const { return abandoned_; }
@@ -91,7 +91,7 @@ class Client {
   [[nodiscard]] int descriptor() const { return descriptor_.get(); }
 
  private:
-  int converse(const RequestRecord& request, const ReplyRecord& reply);
+  int exchange_once(const RequestRecord& request, const ReplyRecord& reply);
   int request_and_reply(const RequestRecord& request, const ReplyRecord& reply);
   int give_back(abi::Command made, const abi::ReplyHeader& made_reply);
   int receive_answer(abi::ReplyHeader& reply, std::size_t size);

@@ -121,7 +121,7 @@ void Notices::signal() {
 bool Notices::next(Notice* notice) {
   if (!dequeue(notice)) {
     // Empty: clear the descriptor's readiness, then check again for notices that arrived meanwhile.
-    event_.quieten();
+    event_.clear();
     signalled_.exchange(false, std::memory_order_acq_rel);
     if (!dequeue(notice)) {
       return false;

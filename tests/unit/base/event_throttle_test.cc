@@ -48,10 +48,10 @@ TEST(EventThrottle, OneEventThatTookLongKeepsNobodyWaiting) {
   EventThrottle pace;
   pace.note(7, 5 * kMillisecond, 4 * kMillisecond);
   EXPECT_TRUE(pace.permits(7, 5 * kMillisecond));
-  EXPECT_TRUE(pace.looks_closely(7));
+  EXPECT_TRUE(pace.measures_cpu_time(7));
   pace.note(7, 15 * kMillisecond, 3 * kNanosecondsPerMicrosecond);  // on the processor
   EXPECT_TRUE(pace.permits(7, 15 * kMillisecond));
-  EXPECT_FALSE(pace.looks_closely(7));
+  EXPECT_FALSE(pace.measures_cpu_time(7));
 }
 
 }  // namespace

@@ -106,7 +106,7 @@ void FakeDaemon::serve() {
         if (recv(connections[i].get(), &peeked, 1, MSG_PEEK) <= 0) {
           connections.erase(connections.begin() + static_cast<std::ptrdiff_t>(i));
         } else {
-          converse(connections[i].get());
+          exchange_once(connections[i].get());
         }
       }
     }
@@ -116,7 +116,7 @@ void FakeDaemon::serve() {
   }
 }
 
-void FakeDaemon::converse(int connection) {
+void FakeDaemon::exchange_once(int connection) {
   std::vector<std::byte> record(kRecordMax);
   if (recv(connection, record.data(), record.size(), 0) <= 0) {
     return;

@@ -95,7 +95,7 @@ class FakeDaemon {
   template <typename Reply>
   static Answer answer(const Reply& reply, std::vector<int> passed = {});
   void serve();
-  void converse(int connection);
+  void exchange_once(int connection);
   Answer answer_to(abi::Command command, const std::byte* record);
   Answer open_device();
   Answer create_cq(const std::byte* record);

@@ -37,7 +37,7 @@ Status watch_converted(SharingState& state) {
 }
 
 // A fork's child starts with an empty bitmap and libc patched already.
-Status watch_everything(SharingState& state) {
+Status watch_all_changes(SharingState& state) {
   if (Status allowed = hooks_allowed(); !allowed) {
     return allowed;
   }

@@ -14,6 +14,6 @@ Status watch_converted(SharingState& state);
 
 // Called before memory is paged on demand: from then on all changes are announced. Errors: as
 // above.
-Status watch_everything(SharingState& state);
+Status watch_all_changes(SharingState& state);
 
 }  // namespace uroce::shim

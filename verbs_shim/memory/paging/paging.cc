@@ -22,7 +22,7 @@ Status PagingSession::allowed() { return hooks_allowed(); }
 
 Result<std::unique_ptr<PagingSession>> PagingSession::open(UniqueFd share, UniqueFd invalidate) {
   SharingState& state = sharing_state();
-  if (Status watching = watch_everything(state); !watching) {
+  if (Status watching = watch_all_changes(state); !watching) {
     return watching.error();
   }
   std::unique_ptr<PagingSession> session(new (std::nothrow) PagingSession);

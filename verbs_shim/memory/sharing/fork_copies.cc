@@ -188,7 +188,7 @@ void after_fork_in_child() {
 
 }  // namespace
 
-void keep_forks_apart(SharingState& state) {
+void install_fork_handlers(SharingState& state) {
   sharing = &state;
   UROCE_CHECK(pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child) == 0);
 }

@@ -8,6 +8,6 @@ namespace uroce::shim {
 struct SharingState;
 
 // Call once per process.
-void keep_forks_apart(SharingState& state);
+void install_fork_handlers(SharingState& state);
 
 }  // namespace uroce::shim

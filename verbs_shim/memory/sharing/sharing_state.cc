@@ -26,7 +26,7 @@ SharingState& sharing_state() {
                    kVariable, chosen);
     }
     state.share = choice != "copy";
-    keep_forks_apart(state);
+    install_fork_handlers(state);
     return true;
   }();
   static_cast<void>(once);
