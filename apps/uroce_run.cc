@@ -9,6 +9,7 @@
 #include <cstdio>
 #include <filesystem>
 #include <optional>
+#include <sstream>
 #include <system_error>
 
 #include "abi/command_records.h"
@@ -72,6 +73,25 @@ void use_shim(const fs::path& shim, const std::string& socket) {
   set_environment(kSocketVariable, socket);
 }
 
+// Whether PATH has a file of this name, as far as this user may look. What execvp() reports tells
+// that apart from a folder that can't be searched only if none of them is one.
+bool is_in_path(const std::string& name) {
+  std::istringstream folders(environment("PATH").value_or(std::string()));
+  for (std::string folder; std::getline(folders, folder, ':');) {
+    std::error_code failure;
+    if (fs::is_regular_file(fs::path(folder) / name, failure)) {
+      return true;
+    }
+  }
+  return false;
+}
+
+// Why execvp() failed: ENOENT unless a file was found that can't be run, as in shells.
+int why_not_run(const std::string& name, int error) {
+  const bool is_path = name.find('/') != std::string::npos;
+  return error == EACCES && !is_path && !is_in_path(name) ? ENOENT : error;
+}
+
 [[noreturn]] void execute(const std::vector<std::string>& command, const char* who = "uroce run") {
   std::vector<char*> arguments;
   arguments.reserve(command.size() + 1);
@@ -80,7 +100,7 @@ void use_shim(const fs::path& shim, const std::string& socket) {
   }
   arguments.push_back(nullptr);
   ::execvp(arguments[0], arguments.data());
-  const int code = errno;
+  const int code = why_not_run(command[0], errno);
   std::fprintf(stderr, "%s: can't run %s: %s\n", who, arguments[0],
                std::generic_category().message(code).c_str());
   ::_exit(code == ENOENT ? kNotFound : kNotRunnable);

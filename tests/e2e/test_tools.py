@@ -64,10 +64,6 @@ class Run(E2eCase):
                             env={"PATH": os.environ["PATH"], "TMPDIR": self.folder, "PORT": str(free_tcp_port())})
         self.assertEqual(answer.returncode, 0, answer.stdout + answer.stderr)
 
-    def test_exit_code_is_the_commands(self):
-        daemon = self.wire("loopback").server.daemon
-        self.assertEqual(self.uroce("run", "--", "sh", "-c", "exit 42", daemon=daemon).returncode, 42)
-
     def test_a_daemon_that_keeps_us_out_is_not_replaced(self):
         """A private daemon is started only where none runs, not where this user may not connect to it."""
         os.chmod(self.folder, 0o777)
