@@ -118,7 +118,6 @@ class Server {
   void on_async_event(const Notice& notice);
   void log_overrun(std::uint32_t cqn);
   void on_failure(const FailureReport& report);
-  [[nodiscard]] std::string why_unanswered(const FailureReport& report) const;
   void on_time();
   void resume_waiting();
   [[nodiscard]] int milliseconds_to_deadline() const;

@@ -8,6 +8,7 @@
 #include <string>
 
 #include "control/reports/error_text.h"
+#include "control/reports/unanswered.h"
 #include "control/server/server.h"
 #include "control/sessions/events.h"
 
@@ -78,23 +79,8 @@ void Server::on_path_error(const Device& device, const PathError& error) {
 void Server::on_failure(const FailureReport& report) {
   if (const Session* owner = card_.find_session(report.owner); owner != nullptr) {
     services_.errors.add(report.owner, owner->peer(), *owner->account(),
-                         error_text(report) + why_unanswered(report));
+                         error_text(report) + why_unanswered(card_, path_problems_, report));
   }
-}
-
-// The known problem of the path to the peer of a queue pair that gave up: ", and <sentence>", or
-// empty.
-std::string Server::why_unanswered(const FailureReport& report) const {
-  if (report.failure != Failure::kRetriesExhausted) {
-    return {};
-  }
-  const Owner* owner = card_.qpns().find(report.qpn);
-  const QpObject* object = owner == nullptr ? nullptr : owner->session->qps.find(owner->handle);
-  if (object == nullptr || !object->path) {
-    return {};
-  }
-  const std::string problem = path_problems_.last(object->path->destination_gid, card_.now());
-  return problem.empty() ? "" : "; and " + problem;
 }
 
 void Server::on_async_event(const Notice& notice) {
