@@ -136,9 +136,9 @@ void Conversation::log_refusal(abi::Command command, const Error& error) {
   if (session_->device() == nullptr || rule == nullptr) {
     return;  // no device open, or not a command
   }
-  services_.errors.add(session_->id(), session_->peer(), *session_->account(),
-                       std::string(rule->name) + " refused with " + strerrorname_np(error.code) +
-                           ": " + error.message);
+  services_.errors.add_refusal(session_->id(), session_->peer(), *session_->account(),
+                               std::string(rule->name) + " refused with " +
+                                   strerrorname_np(error.code) + ": " + error.message);
 }
 
 // std::bad_alloc becomes an ENOMEM reply, as in the kernel.

@@ -19,6 +19,27 @@ std::uint64_t unix_time_ms() {
       std::chrono::duration_cast<std::chrono::milliseconds>(since).count());
 }
 
+// Numbers are what begins with a digit: also "0x501", and each part of an IPv4 address.
+std::string without_numbers(const std::string& text) {
+  const auto is_digit = [](char c) { return c >= '0' && c <= '9'; };
+  const auto is_letter = [](char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); };
+  std::string words;
+  bool in_number = false;
+  for (const char c : text) {
+    in_number = is_digit(c) || (in_number && is_letter(c));
+    if (!in_number) {
+      words += c;
+    }
+  }
+  return words;
+}
+
+std::string text_of(const ErrorLine& line) {
+  return line.count == 1 ? line.text
+                         : line.text + " (the last of " + std::to_string(line.count) +
+                               " such refusals in a row)";
+}
+
 // Charges all lines of the session. False: beyond its user's limit.
 bool pay(Account& account, SessionErrors* errors) {
   if (errors->lines.size() > 1) {
@@ -41,7 +62,8 @@ void ErrorLog::add(std::uint64_t session, const Peer& peer, Account& account, st
     errors.uid = peer.uid;
     errors.program = program_name(peer);
   }
-  errors.lines.push_back({++last_, unix_time_ms(), std::move(text)});
+  errors.lines.push_back(
+      {.number = ++last_, .unix_time_ms = unix_time_ms(), .text = std::move(text)});
   if (errors.lines.size() > kLinesMax || !pay(account, &errors)) {
     errors.lines.pop_front();
     ++errors.forgotten;
@@ -49,6 +71,21 @@ void ErrorLog::add(std::uint64_t session, const Peer& peer, Account& account, st
   if (sessions_.size() > kSessionsMax) {
     make_room(session);
   }
+}
+
+void ErrorLog::add_refusal(std::uint64_t session, const Peer& peer, Account& account,
+                           std::string text) {
+  const auto known = sessions_.find(session);
+  if (known == sessions_.end() || known->second.lines.empty() ||
+      without_numbers(known->second.lines.back().text) != without_numbers(text)) {
+    add(session, peer, account, std::move(text));
+    return;
+  }
+  ErrorLine& line = known->second.lines.back();
+  line = {.number = ++last_,
+          .unix_time_ms = unix_time_ms(),
+          .text = std::move(text),
+          .count = line.count + 1};
 }
 
 // Drops the oldest session of the user who has most.
@@ -93,7 +130,8 @@ std::string errors_json(const ErrorLog& log, std::uint64_t after, uid_t reader) 
                      {"session", one.session},
                      {"pid", one.of->pid},
                      {"program", one.of->program},
-                     {"text", one.line->text}});
+                     {"count", one.line->count},
+                     {"text", text_of(*one.line)}});
   }
   const Json json = {{"last", log.last()}, {"errors", std::move(lines)}};
   return json.dump(-1, ' ', false, Json::error_handler_t::replace);

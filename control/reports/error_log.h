@@ -24,6 +24,7 @@ struct ErrorLine {
   std::uint64_t number = 0;        // counts from 1, over all sessions
   std::uint64_t unix_time_ms = 0;  // when control learned of it
   std::string text;                // one sentence
+  std::uint64_t count = 1;         // of refusals in a row that are alike; this is the last
 };
 
 struct SessionErrors {
@@ -41,6 +42,10 @@ class ErrorLog {
   static constexpr std::size_t kSessionsMax = 256;  // sessions kept
 
   void add(std::uint64_t session, const Peer& peer, Account& account, std::string text);
+  // A refused call. Takes the place of the session's last line if that differs in numbers at most:
+  // libraries search for a limit by many refused calls (Open MPI and libfabric for
+  // max_inline_data).
+  void add_refusal(std::uint64_t session, const Peer& peer, Account& account, std::string text);
 
   [[nodiscard]] std::uint64_t last() const { return last_; }
   [[nodiscard]] const std::map<std::uint64_t, SessionErrors>& sessions() const { return sessions_; }
@@ -52,8 +57,9 @@ class ErrorLog {
   std::map<std::uint64_t, SessionErrors> sessions_;
 };
 
-// Lines after number `after` that the user id may read (its own; root: all), as {"last": n,
-// "errors": [{...}]}, oldest first.
+// Lines after number `after` that the user id may read (its own; root: all), as
+// {"last": n, "errors": [{...}]}, oldest first. A line of several refusals
+// says how many.
 std::string errors_json(const ErrorLog& log, std::uint64_t after, uid_t reader);
 
 // The newest lines of one session after number `after`, oldest first, each ended by a newline: as

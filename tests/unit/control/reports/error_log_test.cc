@@ -88,6 +88,36 @@ TEST(ErrorLog, ReturnsAsMuchTextAsFits) {
   EXPECT_EQ(errors_text(log, 9, 0, 100), "");
 }
 
+TEST(ErrorLog, RefusalsInARowThatDifferInNumbersAreOneLine) {
+  ErrorLog log;
+  log.add_refusal(1, kUser, *kAccount, "make refused: size is at most 1024, not 2048");
+  log.add_refusal(2, kUser, *kAccount, "another session's");
+  for (int size = 1'536; size > 1'024; --size) {
+    log.add_refusal(1, kUser, *kAccount,
+                    "make refused: size is at most 1024, not " + std::to_string(size));
+  }
+  const auto lines = nlohmann::json::parse(errors_json(log, 0, 1000))["errors"];
+  ASSERT_EQ(lines.size(), 2U);
+  EXPECT_EQ(lines[0]["text"], "another session's");
+  EXPECT_EQ(
+      lines[1]["text"],
+      "make refused: size is at most 1024, not 1025 (the last of 513 such refusals in a row)");
+  EXPECT_EQ(lines[1]["count"], 513);
+  EXPECT_EQ(lines[1]["number"], log.last()) << "--follow shows it again";
+  EXPECT_EQ(errors_text(log, 1, 513, 1'000), "make refused: size is at most 1024, not 1025\n")
+      << "what its program is told of one call";
+}
+
+TEST(ErrorLog, OtherRefusalsHaveLinesOfTheirOwn) {
+  ErrorLog log;
+  log.add_refusal(1, kUser, *kAccount, "make refused: size is at most 1024, not 2048");
+  log.add_refusal(1, kUser, *kAccount, "drop refused: there is no CQ 0x4a");
+  log.add_refusal(1, kUser, *kAccount, "make refused: size is at most 1024, not 2048");
+  log.add(1, kUser, *kAccount, "QP 1: SEND with wr_id 0x1 failed");
+  log.add(1, kUser, *kAccount, "QP 1: SEND with wr_id 0x2 failed");
+  EXPECT_EQ(count(errors_json(log, 0, 1000)), 5U) << "failed work requests are all told";
+}
+
 TEST(ErrorLog, RecordsRefusedCalls) {
   Rig rig;
   Program program(rig);
