@@ -5,7 +5,9 @@
 #include <cstdio>
 #include <ctime>
 #include <string>
+#include <utility>
 
+#include "apps/absence.h"
 #include "apps/uroce_report.h"
 #include "base/sockets/socket_path.h"
 #include "control/reports/status_client.h"
@@ -41,11 +43,20 @@ void print(const Json& line, bool json) {
 
 int show_errors(bool follow, bool json) {
   const std::string socket = program_socket();
-  std::uint64_t after = 0;
-  for (;;) {
-    const auto answer = answer_of("uroce errors", control::fetch_errors(socket, after), {"errors"});
+  Absence absence("uroce errors", socket);
+  std::uint64_t log = 0, after = 0;
+  for (;; usleep(kFollowIntervalUs)) {
+    const auto text = control::fetch_errors(socket, after);
+    if (log != 0 && absence.note(text ? ok() : Status(text.error()))) {
+      continue;
+    }
+    const auto answer = answer_of("uroce errors", text, {"errors"});
     if (!answer) {
       return 1;
+    }
+    const auto its_log = answer->value("began_unix_time_ms", std::uint64_t{1});
+    if (std::exchange(log, its_log) != its_log && std::exchange(after, 0) != 0) {
+      continue;  // another daemon, whose lines count from 1
     }
     for (const Json& line : (*answer)["errors"]) {
       print(line, json);
@@ -55,7 +66,6 @@ int show_errors(bool follow, bool json) {
       return 0;
     }
     after = answer->value("last", after);
-    usleep(kFollowIntervalUs);
   }
 }
 

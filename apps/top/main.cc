@@ -7,8 +7,11 @@
 #include <cstdio>
 #include <ctime>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "apps/absence.h"
+#include "apps/top/cells.h"
 #include "apps/top/screen.h"
 #include "apps/top/view.h"
 #include "base/checked_output.h"
@@ -19,28 +22,32 @@
 namespace uroce::top {
 namespace {
 
-using Json = nlohmann::ordered_json;
-
 constexpr const char* kHint =
     " q quit  p ports  w workers  l latency  u users  s programs  t queue pairs  < > sort  space "
     "pause ";
 constexpr int kQuit = 'q';
 
-// The newest report and the one before.
+// The newest report and the one before, both of one daemon.
 class Reports {
  public:
-  // Fails where the daemon doesn't answer; the reports stay as they were.
+  // Fails where the daemon doesn't answer; the newest report stays.
   Status fetch() {
-    const auto text = control::fetch_status(program_socket());
+    const auto text = control::fetch_status(socket_);
     if (!text) {
+      before_ = Json();
+      answers_ = false;
       return text.error();
     }
-    before_ = std::move(now_);
-    before_time_ = now_time_;
-    now_ = Json::parse(*text, nullptr, false);
-    now_time_ = monotonic_now();
+    before_ = std::exchange(now_, Json::parse(*text, nullptr, false));
+    if (!std::exchange(answers_, true) || number(before_, "pid") != number(now_, "pid")) {
+      before_ = Json();
+    }
+    before_time_ = std::exchange(now_time_, monotonic_now());
     return ok();
   }
+  [[nodiscard]] const std::string& socket() const { return socket_; }
+  // Whether there are two, so that there are rates.
+  [[nodiscard]] bool are_two() const { return !before_.is_null(); }
   [[nodiscard]] double seconds() const {
     return before_.is_null() ? 0
                              : static_cast<double>(now_time_ - before_time_) /
@@ -54,6 +61,8 @@ class Reports {
   }
 
  private:
+  std::string socket_ = program_socket();
+  bool answers_ = false;  // since now_
   Json before_, now_;
   Time before_time_ = 0, now_time_ = 0;
 };
@@ -98,10 +107,12 @@ void press(int key, ViewOptions& shown, bool& paused) {
 
 Status in_terminal(Reports& reports, Duration interval, ViewOptions shown) {
   Screen screen;
-  bool paused = false;
+  bool paused = false, absent = false;
   Time next = monotonic_now() + interval;
   for (;;) {
-    screen.show(reports.lines(shown), paused ? std::string(kHint) + "PAUSED " : kHint);
+    screen.show(reports.lines(shown),
+                (absent ? " THE DAEMON HAS ENDED, waiting for the next " : "") +
+                    std::string(kHint) + (paused ? "PAUSED " : ""));
     const Time now = monotonic_now();
     const int key = screen.key(
         static_cast<int>((next > now ? next - now : 0) / kNanosecondsPerMillisecond + 1));
@@ -112,7 +123,8 @@ Status in_terminal(Reports& reports, Duration interval, ViewOptions shown) {
     if (monotonic_now() >= next) {
       next = monotonic_now() + interval;
       Status fetched = paused ? ok() : reports.fetch();
-      if (!fetched) {
+      absent = paused ? absent : Absence::has_ended(fetched, absent);
+      if (!fetched && !absent) {
         return fetched;
       }
     }
@@ -129,12 +141,18 @@ std::vector<std::string> sort_names() {
 
 Status in_batch(Reports& reports, Duration interval, std::uint64_t count, const ViewOptions& shown,
                 bool json) {
+  Absence absence("uroce top", reports.socket());
+  Status fetched = ok();
   for (std::uint64_t i = 0; i < count; ++i) {
     const timespec pause{.tv_sec = static_cast<time_t>(interval / kNanosecondsPerSecond),
                          .tv_nsec = static_cast<long>(interval % kNanosecondsPerSecond)};
     ::nanosleep(&pause, nullptr);
-    if (Status fetched = reports.fetch(); !fetched) {
+    fetched = reports.fetch();
+    if (!absence.note(fetched) && !fetched) {
       return fetched;
+    }
+    if (!reports.are_two()) {
+      continue;  // no daemon, or one that has just come
     }
     if (json) {
       std::printf("%s\n", reports.json().dump().c_str());
@@ -148,7 +166,7 @@ Status in_batch(Reports& reports, Duration interval, std::uint64_t count, const 
       return ok();  // the reader is gone, or the disk is full, which is reported at exit
     }
   }
-  return ok();
+  return fetched;
 }
 
 }  // namespace

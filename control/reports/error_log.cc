@@ -54,6 +54,8 @@ bool pay(Account& account, SessionErrors* errors) {
 
 }  // namespace
 
+ErrorLog::ErrorLog() : began_unix_time_ms_(unix_time_ms()) {}
+
 void ErrorLog::add(std::uint64_t session, const Peer& peer, Account& account, std::string text) {
   const auto [place, is_new] = sessions_.try_emplace(session);
   SessionErrors& errors = place->second;
@@ -133,7 +135,9 @@ std::string errors_json(const ErrorLog& log, std::uint64_t after, uid_t reader) 
                      {"count", one.line->count},
                      {"text", text_of(*one.line)}});
   }
-  const Json json = {{"last", log.last()}, {"errors", std::move(lines)}};
+  const Json json = {{"began_unix_time_ms", log.began_unix_time_ms()},
+                     {"last", log.last()},
+                     {"errors", std::move(lines)}};
   return json.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 

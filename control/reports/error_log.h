@@ -41,6 +41,7 @@ class ErrorLog {
   static constexpr std::size_t kLinesMax = 64;      // of a session
   static constexpr std::size_t kSessionsMax = 256;  // sessions kept
 
+  ErrorLog();
   void add(std::uint64_t session, const Peer& peer, Account& account, std::string text);
   // A refused call. Takes the place of the session's last line if that differs in numbers at most:
   // libraries search for a limit by many refused calls (Open MPI and libfabric for
@@ -48,17 +49,20 @@ class ErrorLog {
   void add_refusal(std::uint64_t session, const Peer& peer, Account& account, std::string text);
 
   [[nodiscard]] std::uint64_t last() const { return last_; }
+  // Tells it from the log of an earlier daemon.
+  [[nodiscard]] std::uint64_t began_unix_time_ms() const { return began_unix_time_ms_; }
   [[nodiscard]] const std::map<std::uint64_t, SessionErrors>& sessions() const { return sessions_; }
 
  private:
   void make_room(std::uint64_t newest);
 
+  const std::uint64_t began_unix_time_ms_;
   std::uint64_t last_ = 0;
   std::map<std::uint64_t, SessionErrors> sessions_;
 };
 
 // Lines after number `after` that the user id may read (its own; root: all), as
-// {"last": n, "errors": [{...}]}, oldest first. A line of several refusals
+// {"began_unix_time_ms": t, "last": n, "errors": [{...}]}, oldest first. A line of several refusals
 // says how many.
 std::string errors_json(const ErrorLog& log, std::uint64_t after, uid_t reader);
 

@@ -101,6 +101,9 @@ class Top(E2eCase):
         seen = ""
         os.write(ours, b">")
         read_until("received")
+        daemon.stop()
+        seen = ""
+        read_until("THE DAEMON HAS ENDED")
         fcntl.ioctl(ours, termios.TIOCSWINSZ, struct.pack("HHHH", 5, 20, 0, 0))  # and it keeps running
         os.write(ours, b" ")
         os.write(ours, b"q")
