@@ -30,11 +30,14 @@ enum class [[nodiscard]] Access : std::uint8_t{
     kNoRight,      // the region doesn't allow this
     kOutOfRange,   // not wholly inside the region
     kNotResident,  // on-demand paging: not yet; park and wait for the resume
-    kLate,         // a copy through /proc/PID/mem wasn't done in time: an operation error, too
-    kLost,  // the memory went away under us (file truncated, program died): an operation error
+    kUnmapped,     // on-demand paging: the program has nothing there that it may access itself
+    kLate,         // the program, or a copy through /proc/PID/mem, wasn't done in time
+    kLost,         // the memory went away under us (file truncated, program died)
 };
 
 // An operation error, not a mistake of the requester.
-constexpr bool is_lost(Access access) { return access == Access::kLost || access == Access::kLate; }
+constexpr bool is_lost(Access access) {
+  return access == Access::kUnmapped || access == Access::kLate || access == Access::kLost;
+}
 
 }  // namespace uroce

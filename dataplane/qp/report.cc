@@ -62,6 +62,7 @@ void Requester::report_oldest(abi::WcStatus status, Failure failure, Turn& turn)
                        .limit = 0};
   switch (failure) {
     case Failure::kSendKey:
+    case Failure::kSendUnmapped:
     case Failure::kSendLost:
     case Failure::kSendLate:
       blame(queue_.sges(queue_.tail()),
@@ -143,6 +144,7 @@ void Responder::report(Failure failure, abi::WcStatus status, Turn& turn) const 
       report.limit = receive_length_;
       break;
     case Failure::kReceiveKey:
+    case Failure::kReceiveUnmapped:
     case Failure::kReceiveLost:
     case Failure::kReceiveLate:
       blame({receive_.sges.data(), receive_.sge_count}, kAccessLocalWrite, memory(turn).pd, turn,

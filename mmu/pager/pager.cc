@@ -98,7 +98,7 @@ void Pager::resolve(PageFault* fault, Time now) {
 Pager::Step Pager::step(Work& work, PageFault& fault, Time now) {
   Mirror& mirror = *work.mirror;
   if (fault.request.address >= Mirror::kAddressEnd) {
-    return fail(fault, first_page(fault.request), Access::kLost);
+    return fail(fault, first_page(fault.request), Access::kUnmapped);
   }
   const std::uint64_t end = end_page(fault.request);
   for (std::uint64_t page = first_page(fault.request); page < end;) {
@@ -123,7 +123,7 @@ Pager::Step Pager::step(Work& work, PageFault& fault, Time now) {
         }
         break;
       case Mirror::State::kUnknown:
-        step = late ? fail(fault, page, Access::kLost) : on_unknown(work, fault, page);
+        step = late ? fail(fault, page, Access::kLate) : on_unknown(work, fault, page);
         break;
       case Mirror::State::kNoWrite:
         step = on_no_write(work, fault, page);
@@ -132,12 +132,14 @@ Pager::Step Pager::step(Work& work, PageFault& fault, Time now) {
         step = Step::kWaiting;
         break;
       case Mirror::State::kClosed:
-      case Mirror::State::kOutside:
         step = fail(fault, page, Access::kLost);
+        break;
+      case Mirror::State::kOutside:
+        step = fail(fault, page, Access::kUnmapped);
         break;
     }
     if (step == Step::kWaiting && late) {
-      return fail(fault, page, Access::kLost);
+      return fail(fault, page, Access::kLate);
     }
     return step;
   }
@@ -150,10 +152,11 @@ Pager::Step Pager::fail(PageFault& fault, std::uint64_t page, Access outcome) {
   return Step::kFailed;
 }
 
-// If the program's description lacks this page, it isn't mapped, unless that has changed since.
+// If the program's description lacks this page, it isn't mapped, or is PROT_NONE, unless that has
+// changed since.
 Pager::Step Pager::on_unknown(Work& work, PageFault& fault, std::uint64_t page) {
   if (told(*work.mirror, fault, page)) {
-    return fail(fault, page, Access::kLost);
+    return fail(fault, page, Access::kUnmapped);
   }
   want(work, chunk_down(page), fault.request.write);
   return Step::kWaiting;

@@ -59,10 +59,16 @@ struct Headers;
 
 // The failure reported when a work request's own memory is refused.
 [[nodiscard]] constexpr Failure send_failure(Access access) {
-  if (access == Access::kLate) {
-    return Failure::kSendLate;
+  switch (access) {
+    case Access::kUnmapped:
+      return Failure::kSendUnmapped;
+    case Access::kLate:
+      return Failure::kSendLate;
+    case Access::kLost:
+      return Failure::kSendLost;
+    default:
+      return Failure::kSendKey;
   }
-  return access == Access::kLost ? Failure::kSendLost : Failure::kSendKey;
 }
 
 class Requester {

@@ -22,6 +22,8 @@ Failure failure_of(Access access) {
       return Failure::kRemoteRight;
     case Access::kOutOfRange:
       return Failure::kRemoteRange;
+    case Access::kUnmapped:
+      return Failure::kRemoteUnmapped;
     case Access::kLate:
       return Failure::kRemoteLate;
     default:
@@ -30,10 +32,16 @@ Failure failure_of(Access access) {
 }
 
 Failure receive_failure(Access access) {
-  if (access == Access::kLate) {
-    return Failure::kReceiveLate;
+  switch (access) {
+    case Access::kUnmapped:
+      return Failure::kReceiveUnmapped;
+    case Access::kLate:
+      return Failure::kReceiveLate;
+    case Access::kLost:
+      return Failure::kReceiveLost;
+    default:
+      return Failure::kReceiveKey;
   }
-  return access == Access::kLost ? Failure::kReceiveLost : Failure::kReceiveKey;
 }
 
 abi::WcStatus status_of(Nak nak) {

@@ -24,7 +24,7 @@ class ManyPrefetches : public testing::Test {
     pager_.prefetch({.mirror = mirror,
                      .address = kBase,
                      .length = 1,
-                     .done = [this](Access outcome) { lost_ += outcome == Access::kLost ? 1 : 0; }},
+                     .done = [this](Access outcome) { lost_ += is_lost(outcome) ? 1 : 0; }},
                     program_.now);
   }
   void serve_all() {

@@ -82,11 +82,11 @@ TEST_F(PagerTest, NeighbouringChunksAreOneQuestion) {
   EXPECT_EQ(program_.questions[0].end - program_.questions[0].first, 2 * Mirror::kChunk);
 }
 
-TEST_F(PagerTest, MemoryThatIsNotMappedIsLost) {
+TEST_F(PagerTest, MemoryThatIsNotMappedIsSaidToBeSo) {
   program_.mapped = false;
   raise(kBase + 5 * kPage + 8);
   program_.settle();
-  EXPECT_EQ(outcome(), Access::kLost);
+  EXPECT_EQ(outcome(), Access::kUnmapped);
   EXPECT_EQ(failed_page_, kBase + 5 * kPage);
   program_.mapped = true;
   raise(kBase + 5 * kPage + 8);
@@ -126,7 +126,7 @@ TEST_F(PagerTest, FaultsOfAProgramThatDoesNotAnswerTimeOut) {
   const Time begun = program_.now;
   wait_in_vain();
   EXPECT_EQ(program_.now, begun + Pager::kTimeout);
-  EXPECT_EQ(outcome(), Access::kLost);
+  EXPECT_EQ(outcome(), Access::kLate);
   EXPECT_EQ(pager_.deadline(), kNever);
   program_.answer();  // too late, and harmless
   raise(kBase);
@@ -143,7 +143,7 @@ TEST_F(PagerTest, TimeInWhichTheDaemonWasStoppedDoesNotCount) {
   const Time begun = program_.now;
   wait_in_vain();
   EXPECT_EQ(program_.now, begun + Pager::kTimeout - RunningTime::kStepMax);
-  EXPECT_EQ(outcome(), Access::kLost);
+  EXPECT_EQ(outcome(), Access::kLate);
 }
 
 TEST_F(PagerTest, ADeadProgramFailsAtOnce) {
@@ -251,12 +251,12 @@ TEST_F(PagerTest, InvalidAddressesFail) {
            Mirror::kAddressEnd, Mirror::kAddressEnd + kPage, 0xFFFF'FFFF'FFFF'F800, kLastBytes}) {
     raise(address);
     program_.settle();
-    EXPECT_EQ(outcome(), Access::kLost) << address;
+    EXPECT_EQ(outcome(), Access::kUnmapped) << address;
     EXPECT_EQ(failed_page_, Mirror::page_down(address));
   }
   raise(kBase, true, ~0ULL - kBase);
   program_.settle();
-  EXPECT_EQ(outcome(), Access::kLost) << "it ends beyond the valid addresses";
+  EXPECT_EQ(outcome(), Access::kUnmapped) << "it ends beyond the valid addresses";
   for (const bool faulting : {false, true}) {
     std::optional<Access> done;
     pager_.prefetch({.mirror = program_.mirror,
@@ -266,7 +266,7 @@ TEST_F(PagerTest, InvalidAddressesFail) {
                      .done = [&](Access outcome) { done = outcome; }},
                     program_.now);
     EXPECT_TRUE(pager_.serve(program_.now) || pager_.serve(program_.now));
-    EXPECT_EQ(done, faulting ? Access::kLost : Access::kGranted);
+    EXPECT_EQ(done, faulting ? Access::kUnmapped : Access::kGranted);
   }
 }
 
@@ -291,7 +291,7 @@ TEST_F(PagerTest, PrefetchesAndReportsTheEnd) {
                    .done = [&](Access outcome) { done = outcome; }},
                   program_.now);
   program_.settle();
-  EXPECT_EQ(done, Access::kLost);
+  EXPECT_EQ(done, Access::kUnmapped);
 }
 
 // ibv_advise_mr can name 2^46 bytes, and the program may end a moment later.

@@ -10,6 +10,7 @@ namespace uroce {
 namespace test {
 
 std::function<bool(std::uint64_t address)> missing;
+Access answer_where_missing = Access::kNotResident;
 
 }  // namespace test
 
@@ -20,7 +21,7 @@ std::byte* at(std::uint64_t address) { return reinterpret_cast<std::byte*>(addre
 Access resident(std::uint64_t address, std::uint32_t length) {
   const bool gone = length != 0 && test::missing &&
                     (test::missing(address) || test::missing(address + length - 1));
-  return gone ? Access::kNotResident : Access::kGranted;
+  return gone ? test::answer_where_missing : Access::kGranted;
 }
 
 Access compare_swap(std::uint64_t address, std::uint64_t compare, std::uint64_t swap,

@@ -6,9 +6,13 @@
 #include <cstdint>
 #include <functional>
 
+#include "mmu/access.h"
+
 namespace uroce::test {
 
 // Whether the byte at this address isn't resident.
 extern std::function<bool(std::uint64_t address)> missing;
+// The answer to an access there.
+extern Access answer_where_missing;
 
 }  // namespace uroce::test

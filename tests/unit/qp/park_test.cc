@@ -18,7 +18,10 @@ using abi::WrOpcode;
 
 class Park : public testing::Test {
  protected:
-  ~Park() override { missing = nullptr; }
+  ~Park() override {
+    missing = nullptr;
+    answer_where_missing = Access::kNotResident;
+  }
 
   // This end's memory isn't resident from `offset` on.
   static void page_out(const Endpoint& end, std::size_t offset) {
@@ -41,6 +44,13 @@ class Park : public testing::Test {
   [[nodiscard]] bool same(std::size_t at_a, std::size_t at_b, std::size_t length) const {
     const auto* from = pair.a.memory.data() + at_a;
     return std::equal(from, from + length, pair.b.memory.data() + at_b);
+  }
+
+  // The only failure that this end reports.
+  static Failure failure_of(const Endpoint& end) {
+    const auto& reports = end.events.reports;
+    EXPECT_EQ(reports.size(), 1U);
+    return reports.empty() ? Failure::kNone : reports.front().failure;
   }
 
   QpPair pair;
@@ -188,6 +198,50 @@ TEST_F(Park, AGapAfterAParkedAnswerIsFilledLater) {
   expect_success(1);
   expect_success(3);
 }
+
+// What the page fault has found decides which reason is told, on each of the three sides.
+struct Found {
+  Access access;
+  Failure of_request, of_receive, of_send;
+};
+
+class ParkInVain : public Park, public testing::WithParamInterface<Found> {
+ protected:
+  ParkInVain() { answer_where_missing = GetParam().access; }
+};
+
+TEST_P(ParkInVain, ThePeersRequestIsRefused) {
+  page_out(pair.b, 0);
+  pair.a.post_send(rdma_wr(1, WrOpcode::kRdmaWrite, pair.b, 0), std::array{pair.a.sge(0, 1'000)});
+  pair.exchange();
+  EXPECT_EQ(failure_of(pair.b), GetParam().of_request);
+  EXPECT_EQ(pair.a.poll_send()->status, WcStatus::kRemOpErr);
+}
+
+TEST_P(ParkInVain, TheReceiveFails) {
+  pair.b.post_recv(9, std::array{pair.b.sge(8'000, 1'000)});
+  page_out(pair.b, 0);
+  pair.a.post_send(send_wr(1, WrOpcode::kSend), std::array{pair.a.sge(0, 1'000)});
+  pair.exchange();
+  EXPECT_EQ(failure_of(pair.b), GetParam().of_receive);
+  EXPECT_EQ(pair.b.poll_recv()->status, WcStatus::kLocProtErr);
+}
+
+TEST_P(ParkInVain, TheSendFails) {
+  page_out(pair.a, 0);
+  pair.a.post_send(rdma_wr(1, WrOpcode::kRdmaWrite, pair.b, 0), std::array{pair.a.sge(0, 1'000)});
+  pair.exchange();
+  EXPECT_EQ(failure_of(pair.a), GetParam().of_send);
+  EXPECT_EQ(pair.a.poll_send()->status, WcStatus::kLocProtErr);
+}
+
+INSTANTIATE_TEST_SUITE_P(All, ParkInVain,
+                         testing::Values(Found{Access::kUnmapped, Failure::kRemoteUnmapped,
+                                               Failure::kReceiveUnmapped, Failure::kSendUnmapped},
+                                         Found{Access::kLate, Failure::kRemoteLate,
+                                               Failure::kReceiveLate, Failure::kSendLate},
+                                         Found{Access::kLost, Failure::kRemoteLost,
+                                               Failure::kReceiveLost, Failure::kSendLost}));
 
 TEST_F(Park, AnErrorEndsIt) {
   page_out(pair.a, 0);
