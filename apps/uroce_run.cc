@@ -73,10 +73,10 @@ void use_shim(const fs::path& shim, const std::string& socket) {
   set_environment(kSocketVariable, socket);
 }
 
-// Whether PATH has a file of this name, as far as this user may look. What execvp() reports tells
-// that apart from a folder that can't be searched only if none of them is one.
+// Whether PATH has a file of this name, as far as this user may look. execvp() also reports EACCES
+// if it couldn't search one of the folders.
 bool is_in_path(const std::string& name) {
-  std::istringstream folders(environment("PATH").value_or(std::string()));
+  std::istringstream folders(environment("PATH").value_or("/bin:/usr/bin"));
   for (std::string folder; std::getline(folders, folder, ':');) {
     std::error_code failure;
     if (fs::is_regular_file(fs::path(folder) / name, failure)) {
@@ -172,10 +172,14 @@ std::optional<PrivateDaemon> start_private_daemon(const std::vector<std::string>
   return PrivateDaemon::start(program.string(), port);
 }
 
-// The kernel sends for a terminal's keys: those reach the command by themselves.
+// What the kernel sends for a terminal, for its keys or because it is closed, goes to the whole
+// foreground process group, so the command gets it by itself; only a session's leader is told alone
+// of a closed terminal. What another process sends to the group arrives twice, since nothing says
+// to whom it was sent. The command has no group of its own: it would be in the terminal's
+// background, and a SIGKILL to our group wouldn't reach it.
 void forward_signal(int signal, siginfo_t* info, void* /*context*/) {
-  const bool by_key = (signal == SIGINT || signal == SIGQUIT) && info->si_code > 0;
-  if (child_to_signal > 0 && !by_key) {
+  const bool by_terminal = info->si_code > 0 && (signal != SIGHUP || ::getsid(0) != ::getpid());
+  if (child_to_signal > 0 && !by_terminal) {
     ::kill(child_to_signal, signal);
   }
 }

@@ -1,12 +1,24 @@
 """Signals sent to `uroce run` are meant for its command, also while a private daemon makes it wait for the command."""
 
 import os
+import pty
 import signal
+import sys
 
 from harness.case import E2eCase
 from harness.process import Process, wait_until
 
 _SECONDS_MAX = 30
+# Writes how often it got SIGHUP within a second of the first.
+_COUNTER = """
+import signal, sys, time
+heard = []
+signal.signal(signal.SIGHUP, lambda *_: heard.append(time.monotonic()))
+with open(sys.argv[1], "w") as counts:
+    while not heard or time.monotonic() < heard[0] + 1:
+        time.sleep(0.01)
+    counts.write(f"{len(heard)} SIGHUP\\n")
+"""
 
 
 class RunSignals(E2eCase):
@@ -26,3 +38,19 @@ class RunSignals(E2eCase):
             for environment in (running, private):
                 with self.subTest(number.name):
                     self._expect_arrival(number, environment)
+
+    def test_a_terminal_that_is_closed_is_told_once(self):
+        """The shell, its session's leader, ends; then the kernel tells the command and `uroce run` alike."""
+        counts, counter = os.path.join(self.folder, "counts"), os.path.join(self.folder, "counter.py")
+        with open(counter, "w", encoding="utf-8") as program:
+            program.write(_COUNTER)
+        shell, terminal = pty.fork()
+        if shell == 0:
+            command = f"{self.tree.uroce} run --no-tree -- {sys.executable} {counter} {counts}; true"
+            os.execve("/bin/sh", ["sh", "-c", command], {**os.environ, "UROCE_SOCKET": f"{self.folder}/none.sock"})
+        self.addCleanup(os.waitpid, shell, 0)
+        with os.fdopen(terminal, "rb", buffering=0):
+            wait_until(lambda: os.path.exists(counts), _SECONDS_MAX, "the command")
+        wait_until(lambda: os.path.getsize(counts), _SECONDS_MAX, "its count")
+        with open(counts, encoding="utf-8") as count:
+            self.assertEqual(count.read(), "1 SIGHUP\n")
