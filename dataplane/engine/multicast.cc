@@ -33,6 +33,7 @@ Frame* Worker::State::copy_of(PortState& port, Frame& frame) {
   copy->icrc_left_out = frame.icrc_left_out;
   copy->port = port.index;
   copy->icrc_checked = frame.icrc_checked;
+  copy->sent_for = frame.sent_for;
   copy->capture_serial = frame.capture_serial;  // it shares the original's fate
   return copy;
 }

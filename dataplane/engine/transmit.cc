@@ -167,6 +167,52 @@ void Worker::State::take_hairpins(PortState& port) {
   tx.keep(kept);
 }
 
+// A queue pair that goes to RTR begins a life. Frames that still wait here and that it sent, or
+// that are for it, are of an earlier one: with the worker woken but without a processor yet, a
+// program can reset and reconnect both ends before the worker's next turn, and often chooses the
+// same PSNs. Frames that were handed over are received first, in a state that drops them. What
+// another worker still holds may come later, as may what is on a wire.
+void Worker::State::end_earlier_life(PortState& port, std::uint32_t qpn) {
+  for (const Role role : {Role::kCompleter, Role::kResponder}) {
+    // No more than is there now: other workers may go on adding.
+    for (std::uint32_t left = rings[static_cast<std::size_t>(role)]->size(); left > 0;
+         left -= std::min(left, kDrainMax)) {
+      drain_frames(role);
+    }
+  }
+  charge_to_no_user();
+  std::uint64_t own = 0;
+  std::memcpy(&own, port.mac.bytes.data(), port.mac.bytes.size());
+  const auto is_earlier = [&](Frame* frame) {
+    return frame->sent_for.qpn == qpn ||
+           ((first_bytes(frame->data) & kAddressBits) == own &&
+            parse_headers(*frame) == Drop::kNone && frame->packet.dest_qpn == qpn);
+  };
+  TxBatch& tx = port.tx;
+  std::uint32_t kept = 0;
+  std::uint32_t kept_captured = 0;
+  for (std::uint32_t i = 0; i < tx.ready_count(); ++i) {
+    Frame* const frame = tx.ready()[i];
+    if (is_earlier(frame)) {
+      ++counters.drops[static_cast<std::size_t>(Drop::kWrongQpState)];
+      port.releases.push_back(frame);
+    } else {
+      tx.ready()[kept++] = frame;
+      kept_captured += i < port.captured ? 1 : 0;
+    }
+  }
+  tx.keep(kept);
+  port.captured = kept_captured;
+  std::erase_if(port.hairpin, [&](Frame* frame) {
+    const bool earlier = is_earlier(frame);
+    if (earlier) {
+      frame->port = port.index;
+      drop(frame, Drop::kWrongQpState);
+    }
+    return earlier;
+  });
+}
+
 bool Worker::State::send(PortState& port) {
   TxBatch& tx = port.tx;
   if (tx.ready_count() == 0) {

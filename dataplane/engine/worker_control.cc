@@ -72,6 +72,9 @@ void Worker::modify_qp(Qp& qp, const QpAttributes& attributes, std::uint32_t mas
   State& self = *state_;
   QpEntry* entry = self.table.find(qp.config().qpn);
   UROCE_CHECK(entry != nullptr);
+  if ((mask & kQpMaskState) != 0 && attributes.state == QpState::kRtr) {
+    self.end_earlier_life(*self.ports[entry->port], qp.config().qpn);
+  }
   Turn lent = self.turn(*entry);
   self.forget_neighbours(*entry);
   qp.modify(attributes, mask, lent);

@@ -318,6 +318,7 @@ struct Worker::State final : FaultSink {
   bool send(PortState& port);
   void drop_unsent(PortState& port);
   void take_hairpins(PortState& port);
+  void end_earlier_life(PortState& port, std::uint32_t qpn);
 
   // worker.cc
   void prefetch_ahead(std::span<Qp* const> rung, bool begins) const;

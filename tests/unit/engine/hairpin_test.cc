@@ -23,15 +23,28 @@ class Hairpin {
       : ports(make_link(link)),
         pair(config),
         worker({.ports = {ports.first.get()}, .keys = &pair.a.keys()}) {
-    reconnect(pair.a, true);
-    reconnect(pair.b, false);
     worker.set_addresses(0, {parse_ip(kAddress).value()});
-    worker.add_qp(pair.a.qp());
-    worker.add_qp(pair.b.qp());
+    add(pair);
+  }
+  // The owner removes what isn't `pair`.
+  void add(QpPair& added) {
+    for (Endpoint* end : {&added.a, &added.b}) {
+      end->modify(attributes_of(added, *end), kQpMaskPath);
+      worker.add_qp(end->qp());
+    }
   }
   void settle() {
     while (worker.poll(++now_)) {
     }
+  }
+
+  // By the worker, between two turns.
+  void change(Endpoint& end, QpState state) {
+    constexpr std::uint32_t kAll = ~0U;
+    QpAttributes attributes = attributes_of(pair, end);
+    attributes.state = state;
+    worker.modify_qp(end.qp(), attributes,
+                     state == QpState::kReset || state == QpState::kErr ? kQpMaskState : kAll);
   }
 
   std::pair<std::unique_ptr<Port>, std::unique_ptr<Port>> ports;
@@ -39,11 +52,11 @@ class Hairpin {
   Worker worker;
 
  private:
-  void reconnect(Endpoint& end, bool of_a) {
-    QpAttributes attributes = pair.attributes(of_a);
+  [[nodiscard]] QpAttributes attributes_of(const QpPair& of, const Endpoint& end) const {
+    QpAttributes attributes = of.attributes(&end == &of.a);
     attributes.path.destination_mac = ports.first->info().mac;
     attributes.path.destination_gid = attributes.path.source_gid = parse_ip(kAddress).value();
-    end.modify(attributes, kQpMaskPath);
+    return attributes;
   }
 
   Time now_ = 0;
@@ -88,6 +101,55 @@ TEST(Hairpin, FramesToTheOwnAddressKeepTheirOrder) {
     ASSERT_EQ(received->wr_id, i);
   }
   EXPECT_EQ(own.ports.first->counters().tx_frames, 0U);
+}
+
+// A program that makes all these changes while the worker sleeps, or has no processor. The new life
+// has the old PSNs, so nothing in the frame tells that it is of an earlier one.
+TEST(Hairpin, WhatStillWaitsToBeSentReachesNoLaterLife) {
+  for (const bool receiver_first : {false, true}) {
+    Hairpin own;
+    QpPair& pair = own.pair;
+    pair.a.post_send(send_wr(5, abi::WrOpcode::kSend), {});
+    own.worker.send_posted(pair.a.qp());
+    own.change(pair.a, QpState::kErr);
+    Endpoint& first = receiver_first ? pair.b : pair.a;
+    Endpoint& second = receiver_first ? pair.a : pair.b;
+    own.change(first, QpState::kReset);
+    own.change(second, QpState::kReset);
+    for (const QpState state : {QpState::kInit, QpState::kRtr, QpState::kRts}) {
+      own.change(first, state);
+      own.change(second, state);
+    }
+    pair.b.post_recv(6, {});
+    own.settle();
+    EXPECT_FALSE(pair.b.poll_recv()) << receiver_first;
+    EXPECT_EQ(own.worker.counters().drops[static_cast<std::size_t>(Drop::kWrongQpState)], 1U);
+
+    pair.a.post_send(send_wr(7, abi::WrOpcode::kSend), {});
+    pair.a.ring(0);
+    own.worker.schedule(pair.a.qp());
+    own.settle();
+    EXPECT_TRUE(pair.b.poll_recv()) << receiver_first;
+  }
+}
+
+TEST(Hairpin, WhatOthersSentBeforeALaterLifeArrives) {
+  Hairpin own;
+  QpPair other({.a = {.qpn = 40}, .b = {.qpn = 41}});
+  own.add(other);
+  for (QpPair* pair : {&own.pair, &other}) {
+    pair->b.post_recv(6, {});
+    pair->a.post_send(send_wr(5, abi::WrOpcode::kSend), {});
+    own.worker.send_posted(pair->a.qp());
+  }
+  for (const QpState state : {QpState::kErr, QpState::kReset, QpState::kInit, QpState::kRtr}) {
+    own.change(own.pair.a, state);
+  }
+  own.settle();
+  EXPECT_FALSE(own.pair.b.poll_recv());
+  EXPECT_TRUE(other.b.poll_recv());
+  own.worker.remove_qp(other.a.qp());
+  own.worker.remove_qp(other.b.qp());
 }
 
 }  // namespace

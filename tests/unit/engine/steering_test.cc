@@ -81,6 +81,27 @@ TEST_F(SteeringTest, FramesReceivedByTheOwnerAreNotHandedOver) {
   EXPECT_EQ(workers_[1]->counters().handed_over, 0U);
 }
 
+// Handed over while the owner had no processor, and the program has reset and reconnected both ends
+// since, with the same PSNs.
+TEST_F(SteeringTest, AFrameThatWasHandedOverReachesNoLaterLife) {
+  constexpr std::uint32_t kFrames = 600;  // more than are received in a turn
+  workers_[1]->add_qp(pair_.b.qp());
+  arrive(0, kFrames);
+  while (workers_[0]->poll(1)) {
+  }
+  QpAttributes attributes = pair_.attributes(false);
+  for (const QpState state : {QpState::kReset, QpState::kInit, QpState::kRtr, QpState::kRts}) {
+    constexpr std::uint32_t kAll = ~0U;
+    attributes.state = state;
+    workers_[1]->modify_qp(pair_.b.qp(), attributes,
+                           state == QpState::kReset ? kQpMaskState : kAll);
+  }
+  workers_[1]->poll(1);
+  EXPECT_EQ(workers_[1]->counters().drops[static_cast<std::size_t>(Drop::kWrongQpState)], kFrames);
+  Frame* answer = nullptr;
+  EXPECT_EQ(far_->rx_burst(1, &answer, 1, 0), 0U);
+}
+
 // The owner copies the payload, so it should be the first to read it: no other worker gets it into
 // its cache.
 TEST_F(SteeringTest, TheOwnerDetectsADamagedFrame) {
