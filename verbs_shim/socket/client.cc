@@ -53,6 +53,10 @@ constexpr const char* kClosedByProgram =
     "is lost to it: let it leave those alone that it hasn't opened, or close them before it opens "
     "the device";
 
+constexpr const char* kLost =
+    "the connection to the daemon is lost: uroced was stopped or restarted, or has ended this "
+    "program's session. What the program had on the device is gone; it must open the device again";
+
 constexpr const char* kNoMoreFiles =
     "the process may have no more open files: raise RLIMIT_NOFILE (ulimit -n)";
 
@@ -78,12 +82,12 @@ int complete(abi::ReplyHeader& reply, std::size_t size, std::size_t got) {
 // Like receive_message, but polls for a while first.
 ReceivedMessage receive_soon(int socket, std::span<std::byte> bytes, Descriptors* descriptors) {
   const std::int64_t until = now_ns() + kSpinNs;
-  for (int looks = 1; now_ns() < until; ++looks) {
+  for (int polls = 1; now_ns() < until; ++polls) {
     const ReceivedMessage received = receive_message(socket, bytes, MSG_DONTWAIT, descriptors);
     if (received.length >= 0 || errno != EAGAIN) {
       return received;
     }
-    if (looks % kPollsBeforeYield == 0) {
+    if (polls % kPollsBeforeYield == 0) {
       sched_yield();
     }
   }
@@ -144,7 +148,10 @@ int Client::lost() {
   if (descriptor < 0) {
     closed_by_program();
   }
-  alive_.store(false, std::memory_order_relaxed);
+  if (alive_.exchange(false, std::memory_order_relaxed) &&
+      answered_.load(std::memory_order_relaxed)) {
+    print_loss(kLost);
+  }
   shutdown(descriptor, SHUT_RDWR);
   return ENODEV;
 }
@@ -248,6 +255,7 @@ int Client::exchange_once(const RequestRecord& request, const ReplyRecord& reply
                              : "the daemon closed the connection or sent an invalid reply");
     return lost();
   }
+  answered_.store(true, std::memory_order_relaxed);
   if (const abi::ReplyHeader& answer = reply.header; answer.error != 0) {
     explain(call_name, answer.error, answer.message);
     return answer.error;

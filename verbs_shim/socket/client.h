@@ -101,7 +101,8 @@ class Client {
   VerifiedDescriptor descriptor_;
   // Set to false once, by the first thread that notices; relaxed.
   std::atomic<bool> alive_{false};
-  bool abandoned_ = false;  // set before the child of a fork has a second thread
+  std::atomic<bool> answered_{false};  // a command; relaxed
+  bool abandoned_ = false;             // set before the child of a fork has a second thread
   pthread_mutex_t mutex_ = PTHREAD_MUTEX_INITIALIZER;  // guards the following, and I/O on the
                                                        // socket
   std::uint32_t sequence_ = 0;

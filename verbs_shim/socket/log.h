@@ -1,8 +1,8 @@
 #pragma once
 
-// Messages of the shim on the program's stderr: one line if there is no daemon, a limit is reached
-// or a privilege is missing (UROCE_QUIET=1 silences it), and with UROCE_DEBUG=1 the reason for
-// every refused call.
+// Messages of the shim on the program's stderr: one line if there is no daemon (any more), a limit
+// is reached or a privilege is missing (UROCE_QUIET=1 silences it), and with UROCE_DEBUG=1 the
+// reason for every refused call.
 
 namespace uroce::shim {
 
@@ -17,7 +17,7 @@ int refuse(const char* call, int error, const char* sentence);
 
 // Prints a message for the user, once per process for each error.
 void print_once(int error, const char* format, const char* first, const char* second);
-// The same, without that limit.
+// That the device is lost, once per process.
 void print_loss(const char* sentence);
 
 }  // namespace uroce::shim

@@ -112,7 +112,8 @@ ibv_cq_ex* create_cq_ex(ibv_context* context, ibv_cq_init_attr_ex* attr) {
 int req_notify_cq(ibv_cq* base, int solicited_only) {
   Cq& cq = *of(base);
   if (!of(base->context)->client.alive()) {
-    return ENODEV;
+    return refuse("ibv_req_notify_cq", ENODEV,
+                  "the daemon is gone, or this is the child of a fork");
   }
   auto& arm = cq.control->arm;
   // Both pair with the daemon's read of `arm` behind a full fence after it published a completion;

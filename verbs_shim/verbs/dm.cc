@@ -29,17 +29,17 @@ struct Dm {
 Dm* of(ibv_dm* dm) { return reinterpret_cast<Dm*>(dm); }
 
 // The bytes to copy from or to, or nullptr with errno EINVAL.
-std::byte* copied_range(Dm& dm, std::uint64_t offset, std::size_t length) {
+std::byte* copied_range(const char* call, Dm& dm, std::uint64_t offset, std::size_t length) {
   const bool aligned = offset % kCopyAlignment == 0 && length % kCopyAlignment == 0;
   if (!aligned || offset > dm.length || length > dm.length - offset) {
-    errno = refuse("ibv_memcpy_to_dm", EINVAL, "the range isn't inside, or no multiple of 4 bytes");
+    errno = refuse(call, EINVAL, "the range isn't inside, or no multiple of 4 bytes");
     return nullptr;
   }
   return dm.memory.at<std::byte>(offset, length);
 }
 
 int memcpy_to_dm(ibv_dm* base, uint64_t offset, const void* source, size_t length) {
-  std::byte* destination = copied_range(*of(base), offset, length);
+  std::byte* destination = copied_range("ibv_memcpy_to_dm", *of(base), offset, length);
   if (destination == nullptr) {
     return EINVAL;
   }
@@ -48,7 +48,7 @@ int memcpy_to_dm(ibv_dm* base, uint64_t offset, const void* source, size_t lengt
 }
 
 int memcpy_from_dm(void* destination, ibv_dm* base, uint64_t offset, size_t length) {
-  const std::byte* source = copied_range(*of(base), offset, length);
+  const std::byte* source = copied_range("ibv_memcpy_from_dm", *of(base), offset, length);
   if (source == nullptr) {
     return EINVAL;
   }

@@ -6,6 +6,7 @@
 #include <array>
 #include <cerrno>
 #include <cstdint>
+#include <cstdlib>
 #include <vector>
 
 #include "tests/unit/shim/verbs_fixture.h"
@@ -181,6 +182,40 @@ TEST_F(DaemonDeath, EventsFindTheirQueuePair) {
   ASSERT_EQ(ibv_get_async_event(context, &event), 0);
   EXPECT_EQ(event.event_type, IBV_EVENT_PORT_ERR);
   EXPECT_EQ(event.element.port_num, 1);
+}
+
+// In a process of its own, because there is one such line per process. Most programs say only that
+// a call failed.
+int use_a_device_that_dies() {
+  ::unsetenv("UROCE_QUIET");  // NOLINT(concurrency-mt-unsafe): nobody reads it meanwhile
+  FakeDaemon daemon;
+  ibv_context* const context = ibv_open_device(ibv_get_device_list(nullptr)[0]);
+  ibv_context* const other = ibv_open_device(ibv_get_device_list(nullptr)[0]);
+  daemon.die();
+  const bool lost = ibv_alloc_pd(context) == nullptr && ibv_alloc_pd(context) == nullptr &&
+                    ibv_alloc_pd(other) == nullptr;
+  return lost ? 0 : 1;
+}
+
+TEST(DaemonDeathDeathTest, IsToldToTheUserOnce) {
+  testing::GTEST_FLAG(death_test_style) = "threadsafe";
+  EXPECT_EXIT(_exit(use_a_device_that_dies()), testing::ExitedWithCode(0),
+              "^uroce: the connection to the daemon is lost[^\n]*\n$");
+}
+
+int arm_a_queue_of_a_dead_daemon() {
+  ::setenv("UROCE_DEBUG", "1", 1);  // NOLINT(concurrency-mt-unsafe): nobody reads it meanwhile
+  FakeDaemon daemon;
+  ibv_context* const context = ibv_open_device(ibv_get_device_list(nullptr)[0]);
+  ibv_cq* const cq = ibv_create_cq(context, 1, nullptr, nullptr, 0);
+  daemon.die();
+  return ibv_alloc_pd(context) == nullptr && ibv_req_notify_cq(cq, 0) == ENODEV ? 0 : 1;
+}
+
+TEST(DaemonDeathDeathTest, ArmingAQueueSaysWhyItFails) {
+  testing::GTEST_FLAG(death_test_style) = "threadsafe";
+  EXPECT_EXIT(_exit(arm_a_queue_of_a_dead_daemon()), testing::ExitedWithCode(0),
+              "uroce: ibv_req_notify_cq: the daemon is gone");
 }
 
 }  // namespace
