@@ -16,12 +16,16 @@
 #include <utility>
 
 #include "base/system_error.h"
+#include "base/time/liveness.h"
 
 namespace uroce::control {
 namespace {
 
 constexpr const char* kCantBeListed = "the daemon's threads can't be listed";
-constexpr int kPollsMax = 5'000;  // a millisecond each, per thread
+// Per thread, a millisecond each: of one that could have run, and of one that is ready to, but may
+// have no processor yet on a busy machine.
+constexpr int kPollsMax = 5'000;
+constexpr int kPollsOfReadyMax = 60'000;
 constexpr timespec kPollInterval{.tv_sec = 0, .tv_nsec = 1'000'000};
 
 // Release and acquire: the task is set before the signal, and counted after it.
@@ -43,14 +47,19 @@ bool send_signal(pid_t thread, int signal) {
 
 Status run_on_thread(pid_t thread) {
   const int before = times_done.load(std::memory_order_acquire);
+  const auto begin = thread_state(thread);
   if (!send_signal(thread, task_signal())) {
     return ok();  // it has ended
   }
-  for (int i = 0; i < kPollsMax; ++i) {
+  for (int polls = 0, ready = 0; polls < kPollsMax && ready < kPollsOfReadyMax;) {
     if (times_done.load(std::memory_order_acquire) != before || !send_signal(thread, 0)) {
       return ok();
     }
     ::nanosleep(&kPollInterval, nullptr);
+    const auto state = thread_state(thread);
+    const bool is_ready =
+        begin && state && state->state == 'R' && state->processor_time == begin->processor_time;
+    ++(is_ready ? ready : polls);
   }
   return Error{ETIMEDOUT, "thread " + std::to_string(thread) + " takes no signals"};
 }
@@ -117,8 +126,12 @@ Status on_every_thread(void (*task)()) {
   if (::sigaction(task_signal(), &handler, &old) != 0) {
     return system_error("can't reach the daemon's threads");
   }
-  const Status outcome = run_on_all_threads();
-  ::sigaction(task_signal(), &old, nullptr);
+  Status outcome = run_on_all_threads();
+  // A thread that hasn't taken the signal still may, and its default would end the process before
+  // it can say why it doesn't start.
+  if (outcome) {
+    ::sigaction(task_signal(), &old, nullptr);
+  }
   return outcome;
 }
 

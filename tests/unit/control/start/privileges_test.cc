@@ -12,6 +12,7 @@
 
 #include <atomic>
 #include <cerrno>
+#include <csignal>
 #include <cstddef>
 #include <fstream>
 #include <iterator>
@@ -120,6 +121,37 @@ TEST(EveryThread, EachRunsItOnce) {
   spinner.join();
   ::close(way[0]);
   ::close(way[1]);
+}
+
+// One that has the processor isn't waited for as long as one that is ready to run. The signal is
+// pending then, and mustn't end the process where the thread takes it after all.
+TEST(EveryThread, AThreadThatTakesNoSignalsIsAnErrorAndNoMore) {
+#ifdef __SANITIZE_THREAD__
+  GTEST_SKIP()
+      << "ThreadSanitizer hands signals to threads later, and can't start any after fork()";
+#endif
+  const pid_t child = ::fork();
+  if (child == 0) {
+    sigset_t all;
+    sigset_t before;
+    ::sigfillset(&all);
+    ::pthread_sigmask(SIG_BLOCK, &all, &before);
+    std::atomic<bool> unblock{false};
+    std::thread deaf([&unblock, &before] {
+      while (!unblock.load()) {
+      }
+      ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
+    });
+    ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
+    const Status done = on_every_thread([] {});
+    unblock = true;
+    deaf.join();
+    ::_exit(!done && done.error().code == ETIMEDOUT ? 0 : 1);
+  }
+  int status = -1;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  EXPECT_TRUE(WIFEXITED(status)) << "ended by signal " << WTERMSIG(status);
+  EXPECT_EQ(WEXITSTATUS(status), 0);
 }
 
 std::string status_line(const std::string& key) {
