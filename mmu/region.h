@@ -80,7 +80,7 @@ class Region {
   [[nodiscard]] bool close() const;
 
   // The longest contiguous run at `address`, at most `length` bytes; kNotResident where a page must
-  // be brought in first (`write` says for what). REQUIRES: [address, address + length) is inside
+  // be populated first (`write` says for what). REQUIRES: [address, address + length) is inside
   // the region (KeyTable::check).
   Access translate(std::uint64_t address, std::size_t length, bool write, Span* span) const {
     const std::uint64_t distance = address - config_.iova;

@@ -150,7 +150,7 @@ std::string plots(const Json& gathered) {
       of_daemon(rates, "Drops", "1/s", {{"frames dropped", "drops"}}),
       of_daemon(rates, "Page faults", "1/s",
                 {{"raised", "page_faults"},
-                 {"brought in at once", "page_faults_at_once"},
+                 {"populated at once", "page_faults_at_once"},
                  {"deferred", "page_faults_deferred"}}),
       Plot{.title = "Workers",
            .unit = "share of turns with something to do",

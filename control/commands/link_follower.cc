@@ -27,7 +27,7 @@ LinkFollower::LinkFollower(Card& card) : card_(card), attach_interval_(kAttachIn
     if (auto watch = KernelWatch::open(KernelWatch::Of::kLinks)) {
       watch_ = std::move(*watch);
     } else {
-      spdlog::warn("{}: links are looked at from time to time instead", watch.error().message);
+      spdlog::warn("{}: links are checked at intervals instead", watch.error().message);
     }
   }
   check();

@@ -247,7 +247,7 @@ Status Daemon::start_engine() {
   quiescence_ = std::make_unique<Quiescence>();
   quiescence_->on_overdue([] {
     spdlog::error(
-        "a worker hangs: for {} s it hasn't let go of what it looked up, so memory that is "
+        "a worker hangs: for {} s it hasn't released what it looked up, so memory that is "
         "deregistered or taken away stays mapped here",
         Quiescence::kTimeout / kNanosecondsPerSecond);
   });

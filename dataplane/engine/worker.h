@@ -44,7 +44,7 @@ struct WorkerCounters {
   std::uint64_t absences = 0, absent_us = 0;  // times and microseconds that it couldn't run
   std::uint64_t stalls = 0, stalled_us = 0;   // for which a user's memory kept it waiting
   std::uint64_t page_faults = 0;              // raised
-  std::uint64_t page_faults_at_once = 0;      // not raised: the worker brought in the page
+  std::uint64_t page_faults_at_once = 0;      // not raised: the worker populated the page
   std::uint64_t page_faults_deferred = 0;     // not raised yet: others' work came first
   std::uint64_t page_faults_starved = 0;      // all records were in use
   std::uint64_t flushes = 0;                  // to persistence, handed to the flush thread

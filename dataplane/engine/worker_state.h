@@ -58,7 +58,7 @@ inline constexpr Duration kKeptIdleMax = 100 * kNanosecondsPerMillisecond;
 // at most.
 inline constexpr Duration kReadsSilentMax = 100 * kNanosecondsPerMillisecond;
 inline constexpr std::uint32_t kReadsAnsweredMin = ReadCredits::kFramesMax / 16;
-// Queue pairs that are held back (Stalls) are looked at this often, this many at a time.
+// Queue pairs that are held back (Stalls) are checked this often, this many at a time.
 inline constexpr Duration kWithheldInterval = 10 * kNanosecondsPerMillisecond;
 inline constexpr std::uint32_t kWithheldMax = 64;
 // After the worker was kept from running, deadlines aren't served for this many turns, as long as
@@ -171,7 +171,7 @@ struct Worker::State final : FaultSink {
   std::vector<std::unique_ptr<ProcMemCopy>> copies;  // outstanding, oldest first
   RunningTime copies_time;
   std::shared_ptr<CopyNotifier> copy_notifier;
-  std::uint32_t copies_seen = 0;  // CopyNotifier::count() when they were looked at
+  std::uint32_t copies_seen = 0;  // CopyNotifier::count() at the last check
   PageBudget page_budget;
   Stalls stalls;
   std::deque<std::uint32_t> withheld;  // queue pairs that must wait, and have something to do

@@ -155,7 +155,7 @@ class Mirror {
 
   enum class Populated : std::uint8_t {
     kDone,
-    kChanged,  // invalidated since: look again
+    kChanged,  // invalidated since: try again
     kFailed,   // the memory isn't available (file truncated, no memory)
   };
   // Populates pages that find_run() called kAbsent: a run, or a part of one.

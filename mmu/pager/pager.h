@@ -167,7 +167,7 @@ class Pager {
   bool jobs_turn_ = false;
   FairQueue<std::unique_ptr<Job>> jobs_;  // that have work to do
   // When each fault fails, and the slice in hand of each job, by the running time. From take() to
-  // end(), or until that time: what waits then is given up, and the rest looks for itself.
+  // end(), or until that time: what waits then is given up, and the rest is retried.
   std::set<std::pair<Duration, PageFault*>> ends_;
 };
 

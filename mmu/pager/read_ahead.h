@@ -24,7 +24,7 @@ class ReadAhead {
     [[nodiscard]] bool empty() const { return first >= end; }
   };
 
-  // A fault needed [first, end) of a mirror, for reading or writing. What is to be brought in after
+  // A fault needed [first, end) of a mirror, for reading or writing. What is to be populated after
   // that, below `limit`; nothing if it follows no other fault.
   Range follow(const Mirror* mirror, bool write, const Range& needed, std::uint64_t limit);
 

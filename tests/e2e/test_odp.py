@@ -1,4 +1,4 @@
-"""On-demand paging with Debian's programs: memory is registered untouched and brought in by page faults."""
+"""On-demand paging with Debian's programs: memory is registered untouched and populated by page faults."""
 
 import errno
 import json

@@ -1,4 +1,4 @@
-// paging invalidations SESSIONS: in that many sessions a thousand chunks are brought in, and then
+// paging invalidations SESSIONS: in that many sessions a thousand chunks are populated, and then
 // the whole address space is invalidated, again and again. paging prefetches SESSIONS: that many
 // sessions request prefetches all the time and never answer the daemon's questions about these
 // ranges.
@@ -179,7 +179,7 @@ void take_everything_away(const UniqueFd& channel, std::uint32_t sequence) {
   for (std::uint32_t sequence = 1;; ++sequence) {
     for (std::uint64_t chunk = 0; chunk < kChunks; chunk += abi::kAdviseSgesMax) {
       if (!succeeded(session.prefetch(chunk, abi::kAdviseFlush))) {
-        give_up("nothing is brought in");
+        give_up("nothing is populated");
       }
     }
     take_everything_away(session.invalidate, sequence);

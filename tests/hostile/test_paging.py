@@ -7,7 +7,7 @@ _SESSIONS = 2
 
 class Paging(HostileCase):
     def test_huge_invalidations(self):
-        """A thousand chunks are brought in, and the whole address space is invalidated, in a loop."""
+        """A thousand chunks are populated, and the whole address space is invalidated, in a loop."""
         self.check_victim(lambda: self.attack("paging", "invalidations", _SESSIONS), ["--on-demand"], set_up_counts=False)
 
     def test_endless_prefetches(self):

@@ -5,7 +5,7 @@
 //
 //   --connected N ADDRESS   also holds N queue pairs to a peer
 //   --bytes N               of each WRITE
-//   --on-demand             its memory is paged on demand, brought in ahead and taken away again
+//   --on-demand             its memory is paged on demand, populated ahead and taken away again
 
 #include <infiniband/verbs.h>
 
@@ -153,7 +153,7 @@ bool Victim::life_of_objects() {
   return made;
 }
 
-// Pages that are brought in on demand and then unmapped, which the shim announces to the daemon.
+// Pages that are populated on demand and then unmapped, which the shim announces to the daemon.
 void Victim::life_of_pages() {
   const Pages pages(kPagesBytes);
   const auto region = card_.register_range(pages.data(), pages.length(), true);
@@ -162,7 +162,7 @@ void Victim::life_of_pages() {
               .lkey = region->lkey};
   if (ibv_advise_mr(card_.pd(), IBV_ADVISE_MR_ADVICE_PREFETCH_WRITE, IBV_ADVISE_MR_FLAG_FLUSH, &all,
                     1) != 0) {
-    note_error("pages aren't brought in");
+    note_error("pages aren't populated");
   }
 }
 

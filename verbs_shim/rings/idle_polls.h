@@ -53,7 +53,7 @@ class IdlePolls {
       // Outstanding work may complete later, or without a completion (unsignalled work requests):
       // after a nap without result there is no other before the next post.
       under_way_ = nap(cq, under_way_ / kNapShare, kNapOfMany) ? under_way_ : 0;
-    } else if (count_ % kPollsPerLook == 0 && worker_is_kept(context)) {
+    } else if (count_ % kPollsPerBeatCheck == 0 && worker_is_kept(context)) {
       nap(cq, 1, kNapForWorker);
     } else if (count_ < kPollsBeforeNap) {
       next_nap_ = kNapMin;
@@ -75,7 +75,7 @@ class IdlePolls {
   static constexpr std::uint32_t kPollsBeforeNap = 512;
   static constexpr std::uint32_t kPollsPerCheck = 8'192;
   // Some 10 us.
-  static constexpr std::uint32_t kPollsPerLook = 256;
+  static constexpr std::uint32_t kPollsPerBeatCheck = 256;
   // Lets the kernel find another thread to run here. In fact some 70 us: timers are late by up to
   // 50 us (timer slack), unless the thread has reduced that.
   static constexpr Duration kNapForWorker = 20 * kNanosecondsPerMicrosecond;
@@ -102,7 +102,7 @@ class IdlePolls {
            context.status[worker_]->shared.load(std::memory_order_relaxed) != 0;
   }
 
-  // Whether the worker, with few work requests of this thread, hasn't run since the last look,
+  // Whether the worker, with few work requests of this thread, hasn't run since the last check,
   // though it was awake or woken, and other threads run in its place. It then waits for a processor
   // that another thread occupies without yielding, such as a program that polls its memory. With
   // many outstanding that isn't worth a nap: the send queue would run empty.
@@ -124,7 +124,7 @@ class IdlePolls {
   bool polls_others_ = false;  // other queues, too, since the last completion
   Duration next_nap_ = kNapMin;
   std::uint32_t worker_ = 0;      // worker of the queue pair last posted to
-  std::uint64_t seen_beats_ = 0;  // its heartbeat at the last look
+  std::uint64_t seen_beats_ = 0;  // its heartbeat at the last check
 };
 
 inline thread_local IdlePolls idle_polls [[gnu::tls_model("initial-exec")]];

@@ -63,7 +63,7 @@ struct alignas(kCacheLine) QpEntry {
 
   // READ responses on their way, how many have come since when (in the worker's running time), and
   // whether those are so few that the port doesn't count what is on its way; whether its next READ
-  // waits for room or was let go, and how much is promised to it.
+  // waits for room or was released, and how much is reserved for it.
   bool reads_waiting = false;
   bool reads_next = false;
   bool reads_silent = false;

@@ -25,7 +25,8 @@ TEST(EventThrottle, DearChannelsShareAPartOfTheTime) {
       costly = 100 + (costly + 1) % 10;
     }
   }
-  // Of each of the ten the first event couldn't be known, and the second was looked at closely.
+  // Of each of the ten the first event couldn't be known, and the second had its processor time
+  // measured.
   EXPECT_LE(spent, 10 * 2 * 2 * kMillisecond + end / EventThrottle::kShare + 2 * kMillisecond);
   EXPECT_GE(spent, end / EventThrottle::kShare / 2);
 }

@@ -1,4 +1,4 @@
-// Pages that a worker brings in itself: only as many as its other work leaves time for.
+// Pages that a worker populates itself: only as many as its other work leaves time for.
 
 #include <gtest/gtest.h>
 #include <sys/sysinfo.h>
@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::uint64_t kPage = Mirror::kPage;
 
-// How long bringing in a page seems to take: the time between two readings of the clock.
+// How long populating a page seems to take: the time between two readings of the clock.
 Duration page_takes = 0;
 Time look_at_clock() {
   static Time now = 0;
@@ -85,7 +85,7 @@ TEST_F(AtOnceTest, OtherWorkComesFirst) {
   busy_turn();
   write(0);
   busy_turn();
-  ASSERT_TRUE(done()) << "none was brought in for a long time";
+  ASSERT_TRUE(done()) << "none was populated for a long time";
   write(1);
   for (int turn = 0; turn < 10; ++turn) {
     busy_turn();

@@ -16,7 +16,7 @@
 namespace uroce::test {
 namespace {
 
-constexpr std::uint64_t kUntouched = 0x7000'0000'0000;  // never brought in
+constexpr std::uint64_t kUntouched = 0x7000'0000'0000;  // never populated
 constexpr std::size_t kLongBytes = 256U << 10U;         // more packets than a queue pair may park
 constexpr std::size_t kSentBytes = 64;
 

@@ -1,4 +1,4 @@
-// How much is brought in ahead of sequential faults.
+// How much is populated ahead of sequential faults.
 
 #include "mmu/pager/read_ahead.h"
 
@@ -13,7 +13,7 @@ constexpr std::uint64_t kNoLimit = ~0ULL;
 
 class StreamsTest : public ::testing::Test {
  protected:
-  // The fault of a message at `offset`; returns how many bytes are brought in after it.
+  // The fault of a message at `offset`; returns how many bytes are populated after it.
   std::uint64_t follow(std::uint64_t offset, std::uint64_t limit = kNoLimit, bool write = true) {
     last_ = streams_.follow(nullptr, write,
                             {.first = kStreamBase + offset, .end = kStreamBase + offset + kMessage},
