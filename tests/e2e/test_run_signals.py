@@ -6,7 +6,7 @@ import signal
 import sys
 
 from harness.case import E2eCase
-from harness.process import Process, wait_until
+from harness.process import Process, restore_signals, wait_until
 
 _SECONDS_MAX = 30
 # Writes how often it got SIGHUP within a second of the first.
@@ -46,9 +46,11 @@ class RunSignals(E2eCase):
             program.write(_COUNTER)
         shell, terminal = pty.fork()
         if shell == 0:
+            restore_signals()
             command = f"{self.tree.uroce} run --no-tree -- {sys.executable} {counter} {counts}; true"
             os.execve("/bin/sh", ["sh", "-c", command], {**os.environ, "UROCE_SOCKET": f"{self.folder}/none.sock"})
         self.addCleanup(os.waitpid, shell, 0)
+        self.addCleanup(os.killpg, shell, signal.SIGKILL)  # a zombie's group exists until it is waited for
         with os.fdopen(terminal, "rb", buffering=0):
             wait_until(lambda: os.path.exists(counts), _SECONDS_MAX, "the command")
         wait_until(lambda: os.path.getsize(counts), _SECONDS_MAX, "its count")

@@ -11,7 +11,18 @@ _PR_SET_PDEATHSIG = 1
 POLL_SECONDS = 0.01
 
 
-def _die_with_parent():
+# Ignored in whatever nohup or a shell starts in the background, which programs inherit.
+_AS_IN_A_TERMINAL = (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT)
+
+
+def restore_signals():
+    """For a child, before it executes a program."""
+    for number in _AS_IN_A_TERMINAL:
+        signal.signal(number, signal.SIG_DFL)
+
+
+def _before_exec():
+    restore_signals()
     _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
@@ -59,7 +70,7 @@ class Process:
             popen.setdefault("stdin", subprocess.DEVNULL)
             self._popen = subprocess.Popen(self.command, stdout=out, stderr=err, start_new_session=True,
                                            env={**os.environ, **(environment or {})},
-                                           preexec_fn=_die_with_parent, **popen)
+                                           preexec_fn=_before_exec, **popen)
         self.pid = self._popen.pid
 
     @property
