@@ -264,15 +264,20 @@ bool Worker::State::deliver(QpEntry& entry, Role role, Frame* frame, Turn& lent)
     case Step::kDone:
       break;
   }
+  finish(frame, reason);
+  if (entry.keeps(role)) [[unlikely]] {
+    deliver_kept(entry, role);
+  }
+  return true;
+}
+
+// Its queue pair has done with it.
+void Worker::State::finish(Frame* frame, Drop reason) {
   if (reason != Drop::kNone) {
     drop(frame, reason);
   } else {
     release(frame);
   }
-  if (entry.keeps(role)) [[unlikely]] {
-    deliver_kept(entry, role);
-  }
-  return true;
 }
 
 void Worker::State::release(Frame* frame) {

@@ -286,6 +286,7 @@ struct Worker::State final : FaultSink {
   bool deliver(QpEntry& entry, Role role, Frame* frame);
   bool deliver(QpEntry& entry, Role role, Frame* frame, Turn& lent);
   void prefetch_ahead(std::span<Frame* const> frames) const;
+  void finish(Frame* frame, Drop reason);
   void release(Frame* frame);
   void capture_received(const PortState& port, Frame** frames, std::uint32_t count);
   UROCE_ONE_PLACE void drop(Frame* frame, Drop reason);

@@ -41,10 +41,7 @@ void Worker::State::deliver_kept(QpEntry& entry, Role role) {
       parks = frame;
       continue;
     }
-    if (reason != Drop::kNone) {
-      ++counters.drops[static_cast<std::size_t>(reason)];
-    }
-    release(frame);
+    finish(frame, reason);
   }
   frames.erase(frames.begin(), frames.begin() + given);
   kept_total -= static_cast<std::uint32_t>(given);
