@@ -32,12 +32,16 @@ bool child_copies = false;  // under the mutex
 // The child is the only thread in its copy of the process and must not touch the heap, which may be
 // among the memory that it still shares: hence no containers here.
 
-void copy_extents(int arena, std::byte* target, std::uint64_t offset, std::uint64_t length) {
+// Returns false if a page can't be read. Holes are zero in both.
+bool copy_extents(int arena, std::byte* target, std::uint64_t offset, std::uint64_t length) {
   const std::uint64_t end = offset + length;
   for (std::uint64_t at = offset; at < end;) {
     const off_t data = ::lseek(arena, static_cast<off_t>(at), SEEK_DATA);
-    if (data < 0 || static_cast<std::uint64_t>(data) >= end) {
-      return;
+    if (data < 0) {
+      return errno == ENXIO;  // a hole to the file's end
+    }
+    if (static_cast<std::uint64_t>(data) >= end) {
+      return true;
     }
     at = static_cast<std::uint64_t>(data);
     const off_t hole = ::lseek(arena, data, SEEK_HOLE);
@@ -46,11 +50,12 @@ void copy_extents(int arena, std::byte* target, std::uint64_t offset, std::uint6
       // Not pread(), which AddressSanitizer would check against the heap's blocks.
       const auto got = ::syscall(SYS_pread64, arena, target + (at - offset), last - at, at);
       if (got <= 0) {
-        return;
+        return false;
       }
       at += static_cast<std::uint64_t>(got);
     }
   }
+  return true;
 }
 
 // The same from another mapping, for pages that the descriptor can't read any more. Not memcpy(),
@@ -90,7 +95,10 @@ void make_private(int arena, std::uint64_t page_size, const AreaRange& area) {
     return;
   }
   if (again == nullptr) {
-    copy_extents(arena, start, area.offset, length);
+    if (!copy_extents(arena, start, area.offset, length)) {
+      kernel::munmap(start, length);  // as above: zeroes would be taken for the parent's data
+      return;
+    }
   } else {
     copy_words(again, reinterpret_cast<std::uint64_t*>(start), length);
     kernel::munmap(again, length);
