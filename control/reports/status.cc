@@ -323,7 +323,7 @@ std::string StatusReport::visit_some(const Session& session, std::size_t* visits
                     .remote_gid = qp.attributes().path.destination_gid,
                     .send_psn = qp.send_psn(),
                     .expected_psn = qp.expected_psn(),
-                    .outstanding = qp.outstanding(),
+                    .outstanding = qp.unretired(),
                     .rate_mbps = qp.rate().megabits_at(now),
                     .counters = qp.counters()};
         if (one.counts && sees_all_) {

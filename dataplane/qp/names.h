@@ -24,7 +24,7 @@ namespace uroce {
 [[nodiscard]] std::string name_of(AsyncEvent event);
 [[nodiscard]] std::string name_of(QpState state);
 [[nodiscard]] std::optional<QpState> state_by_name(std::string_view name);
-[[nodiscard]] std::optional<QpType> type_by_name(std::string_view name);  // "RC", "UC", "UD"
+[[nodiscard]] std::optional<QpType> type_by_name(std::string_view name);  // "RC", "XRC_SEND"
 
 // "ACK", "RNR:12", "NAK:1".
 [[nodiscard]] std::string syndrome_name(std::uint8_t syndrome);

@@ -85,7 +85,7 @@ class Qp {
   [[nodiscard]] const RoceCounters& counters() const { return counters_; }
   [[nodiscard]] const Latencies& latencies() const { return latencies_; }
   // Work requests to send that are posted and not done.
-  [[nodiscard]] std::uint32_t outstanding() const { return requester_.outstanding(); }
+  [[nodiscard]] std::uint32_t unretired() const { return requester_.unretired(); }
   // The PSN that the peer's next request must have.
   [[nodiscard]] std::uint32_t expected_psn() const { return responder_.expected_psn(); }
   // The PSN of the next request that is sent for the first time.

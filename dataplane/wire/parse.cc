@@ -134,7 +134,9 @@ Drop parse_transport(Packet& packet, Bytes bytes) {
     return Drop::kTruncated;
   }
   // All packets are multiples of 4 bytes. Only the last of a message can have pad bytes: the others
-  // are full, and every path MTU is a multiple of 4 (IBTA vol. 1, 9.2.4).
+  // are full, and every path MTU is a multiple of 4 (IBTA vol. 1, 9.2.4). A request that can't have
+  // a payload, a READ for instance, but comes with one is dropped here too; other responders answer
+  // it with a NAK.
   const std::size_t padded = bytes.size() - info.header_length - kIcrcLength;
   const std::size_t pad = (flags >> kPadShift) & kPadMask;
   const bool may_pad = info.payload && info.last;

@@ -33,7 +33,7 @@ class SendWindow {
       packets_ = std::min(max_, packets_ + grown_by(packets));
     }
   }
-  // Congestion control has a word: half of it; so many at most, without growth; no bound any more.
+  // For congestion control: half of it.
   void halve() { packets_ = std::max(1U, packets_ / 2); }
   // Less than all of it got through before it is sent again. What congestion control bounds is
   // its to lower.
@@ -43,6 +43,7 @@ class SendWindow {
       slowly_from_ = packets_;
     }
   }
+  // So many at most, without growth, until release().
   void bound(std::uint32_t packets) {
     bounded_ = true;
     packets_ = std::clamp(packets, 1U, max_);

@@ -101,7 +101,7 @@ bool SendQueue::refresh() {
   return true;
 }
 
-std::uint32_t SendQueue::outstanding() const {
+std::uint32_t SendQueue::unretired() const {
   if (control_ == nullptr) {
     return 0;
   }

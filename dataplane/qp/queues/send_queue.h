@@ -117,7 +117,7 @@ class SendQueue {
   [[nodiscard]] bool has_posted() const { return posted_ != head_; }
   // The number of posted work requests, by the program's index, that aren't retired; at most the
   // size of the ring.
-  [[nodiscard]] std::uint32_t outstanding() const;
+  [[nodiscard]] std::uint32_t unretired() const;
 
   // abi/post_stamp.h: asks the program when it posts next, and what it said last: anything.
   void request_stamp(std::uint32_t number) {

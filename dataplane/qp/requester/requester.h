@@ -22,7 +22,7 @@
 //   direct/requester_direct.cc  without frames, to the queue pair next door
 //   latency/requester_latency.cc  how long messages take
 //
-// PSNs, oldest first (all differences are below 2^23):
+// PSNs, oldest first (all differences are at most 2^23):
 //
 //   unacked_psn_ <= cursor_psn_ <= high_psn_ <= next_psn_
 //
@@ -133,7 +133,7 @@ class Requester {
   void bound_window(std::uint32_t bytes) { window_.bound(bytes >> mtu_shift_); }
 
   [[nodiscard]] std::uint32_t send_psn() const { return high_psn_; }
-  [[nodiscard]] std::uint32_t outstanding() const { return queue_.outstanding(); }
+  [[nodiscard]] std::uint32_t unretired() const { return queue_.unretired(); }
   // Whether every message that was begun has completed.
   [[nodiscard]] bool drained() const { return queue_.tail() == begun_index_; }
 
@@ -218,8 +218,8 @@ class Requester {
   [[nodiscard]] Headers read_headers(const SendEntry& entry, std::uint32_t offset,
                                      std::uint32_t length) const;
   [[nodiscard]] Headers atomic_headers(const SendEntry& entry) const;
-  std::uint32_t send_request(const SendEntry& entry, const Headers& headers, std::uint32_t psns,
-                             Turn& turn);
+  std::uint32_t send_bare_request(const SendEntry& entry, const Headers& headers,
+                                  std::uint32_t psns, Turn& turn);
 
   // requester_extension.cc
   std::uint32_t send_atomic_write(const SendEntry& entry, Turn& turn);
@@ -261,6 +261,7 @@ class Requester {
   void arm_timer(Time now);
   void go_back();
   void retry(Turn& turn);
+  void reduce_window();
   bool retry_early(Turn& turn);
   void retry_implied(Turn& turn);
   void wait_for_receiver(Duration duration, Turn& turn);
@@ -276,7 +277,6 @@ class Requester {
   void on_missing(Turn& turn);
   void after_single();
   void resend_all();
-  void reduce_window();
 
   // kept_notices.cc
   std::uint32_t send_kept_ask(Turn& turn);

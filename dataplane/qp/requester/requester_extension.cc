@@ -32,7 +32,7 @@ std::uint32_t Requester::send_flush(const SendEntry& entry, Turn& turn) {
                .length = static_cast<std::uint32_t>(entry.flush.length)},
       .feth = {.placement = static_cast<std::uint8_t>(entry.flush.placement),
                .selectivity = static_cast<std::uint8_t>(entry.flush.selectivity)}};
-  return send_request(entry, headers, 1, turn);
+  return send_bare_request(entry, headers, 1, turn);
 }
 
 }  // namespace uroce

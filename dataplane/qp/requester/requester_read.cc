@@ -19,7 +19,7 @@ std::uint32_t Requester::send_read(const SendEntry& entry, Turn& turn) {
   const std::uint32_t length = part ? hole_count_ << mtu_shift_ : entry.length - offset;
   queue_.entry(cursor_index_).in_parts |= part;
   const Headers headers = read_headers(entry, offset, length);
-  const std::uint32_t bytes = send_request(entry, headers, part ? hole_count_ : rest, turn);
+  const std::uint32_t bytes = send_bare_request(entry, headers, part ? hole_count_ : rest, turn);
   read_frames_out_ += bytes != 0 && hole_count_ == 0 ? rest : 0;  // a hole's are counted already
   return bytes;
 }
@@ -55,7 +55,7 @@ std::uint32_t Requester::read_frames_out() const {
 }
 
 std::uint32_t Requester::send_atomic(const SendEntry& entry, Turn& turn) {
-  return send_request(entry, atomic_headers(entry), 1, turn);
+  return send_bare_request(entry, atomic_headers(entry), 1, turn);
 }
 
 Headers Requester::atomic_headers(const SendEntry& entry) const {
@@ -73,8 +73,8 @@ Headers Requester::atomic_headers(const SendEntry& entry) const {
   };
 }
 
-std::uint32_t Requester::send_request(const SendEntry& entry, const Headers& headers,
-                                      std::uint32_t psns, Turn& turn) {
+std::uint32_t Requester::send_bare_request(const SendEntry& entry, const Headers& headers,
+                                           std::uint32_t psns, Turn& turn) {
   Frame* frame = turn.tx.take();
   if (frame == nullptr) {
     return 0;

@@ -11,6 +11,9 @@
 //   an implied NAK               an answer came that passes a READ or atomic without its own, and
 //                                there is no room to keep it
 //   the end of an RNR wait       not a retry of retry_cnt
+//   requester_repair.cc          what it sends packet by packet isn't worth it: the probes move
+//                                one packet each, there are too many holes, or the peer kept only
+//                                the packet that was sent alone. Not a retry of retry_cnt either
 //
 // How many of the first three there may be is for retry_budget.h to say. NAKs can be copied by the
 // network, and many answers follow a lost one, so between two steps of progress only one retry is

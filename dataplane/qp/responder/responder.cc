@@ -129,4 +129,18 @@ void Responder::advance_read(std::uint32_t psns) {
   }
 }
 
+MemoryScope Responder::memory(const Turn& turn) const {
+  MemoryScope scope = qp_->memory(FaultRole::kResponder, turn);
+  if (direct_) {
+    scope.mapped_only = true;
+    scope.faults = nullptr;
+    scope.slot = nullptr;
+    scope.withheld = false;
+  }
+  if (qp_->config_.type == QpType::kXrcRecv) {
+    scope.pd = xrc_srq_.pd;
+  }
+  return scope;
+}
+
 }  // namespace uroce

@@ -10,12 +10,13 @@
 // Linux's requester takes that for a fatal error. An RNR NAK may name its first, not one inside.)
 //
 // The worker that owns the queue pair owns this. Split by event: responder.cc (requests in
-// sequence), responder_gap.cc (requests ahead of a missing one), responder_message.cc (SEND and
-// WRITE), responder_read_atomic.cc (READ and atomics, also duplicates), responder_extension.cc
-// (ATOMIC WRITE and FLUSH), direct/responder_direct.cc (what comes without frames),
-// responder_transmit.cc (answers), responder_receive.cc (receive work requests and their
-// completions), kept_notices.cc (what is kept, told to a uroce), xrc_responder.cc (what XRC adds),
-// uc_responder.cc and ud_responder.cc (what is different where nothing is answered).
+// sequence), responder_gap.cc (requests ahead of a missing one), responder_duplicate.cc (requests
+// that come again), responder_message.cc (SEND and WRITE), responder_read_atomic.cc (READ and
+// atomics), responder_extension.cc (ATOMIC WRITE and FLUSH), direct/responder_direct.cc (what comes
+// without frames), responder_transmit.cc (answers), responder_receive.cc (receive work requests and
+// their completions), responder_refuse.cc (what can't be executed), report.cc (what `uroce errors`
+// shows of that), kept_notices.cc (what is kept, told to a uroce), xrc_responder.cc (what XRC
+// adds), uc_responder.cc and ud_responder.cc (what is different where nothing is answered).
 
 #include <cstdint>
 
@@ -105,14 +106,17 @@ class Responder {
   [[nodiscard]] std::uint32_t msn() const { return msn_; }
 
  private:
-  // `noinline`: where receive(), which is compiled in one piece with what WRITEs need, ends.
   enum class PendingNak : std::uint8_t { kNone, kSequence, kRnr, kFatal };
   enum class Message : std::uint8_t { kNone, kSend, kWrite };
 
-  // Requests in sequence (responder.cc, responder_message.cc, responder_read_atomic.cc).
+  // `noinline`: where receive(), which is compiled in one piece with what WRITEs need, ends.
+
+  // Requests in sequence (responder.cc, responder_message.cc, responder_read_atomic.cc,
+  // responder_extension.cc).
   void note_established(Turn& turn);
   Step execute_in_sequence(const Request& request, Turn& turn);
   Step execute(const Request& request, Turn& turn);
+  [[nodiscard]] MemoryScope memory(const Turn& turn) const;
   [[gnu::noinline]] Step send(const Request& request, Turn& turn);
   Step write(const Request& request, Turn& turn);
   inline Step store(const Request& request, Turn& turn);  // of responder_message.cc alone
@@ -147,7 +151,7 @@ class Responder {
   void drop_incomplete_message(Turn& turn);
   void forget_stores();
 
-  // Duplicates (responder_read_atomic.cc).
+  // Duplicates (responder_duplicate.cc).
   [[gnu::noinline]] Drop duplicate(const Packet& packet, const Turn& turn);
   [[nodiscard]] bool asks_for_rest(const Packet& packet);
   [[nodiscard]] bool replay_read(const Packet& packet);
@@ -163,9 +167,9 @@ class Responder {
   void complete_failed(abi::WcStatus status, Failure failure, Turn& turn);
   void push(const abi::Cqe& cqe, bool solicited, Turn& turn);
   [[nodiscard]] abi::Cqe blank_cqe(const Turn& turn) const;
-  Step invalidate_failed(Turn& turn);
 
-  // Refusals (responder_refuse.cc). All return kDone: the packet isn't needed any more.
+  // Refusals (responder_refuse.cc). They return kDone, since the packet isn't needed any more;
+  // kParked only for memory that isn't resident.
   Step not_ready(Turn& turn);
   [[gnu::noinline]] Step refuse(Nak nak, Failure failure, Turn& turn);
   [[gnu::noinline]] Step refuse_remote(Access access, Turn& turn);
@@ -173,6 +177,7 @@ class Responder {
   Step refuse_receive(abi::WcStatus status, Nak nak, Failure failure, Turn& turn);
   void refuse_answer(Access access, Resource& resource, std::uint32_t psn, Turn& turn);
   void fail(Nak nak, std::uint32_t psn, Turn& turn);
+  Step invalidate_failed(Turn& turn);
 
   // What `uroce errors` shows of it (report.cc).
   [[nodiscard]] FailureReport blank_report(Failure failure, abi::WcStatus status) const;
@@ -187,7 +192,6 @@ class Responder {
   std::uint32_t transmit_nak(Turn& turn);
   std::uint32_t transmit_busy(Turn& turn);
   std::uint32_t transmit_aeth(const Aeth& aeth, std::uint32_t psn, Turn& turn);
-  [[nodiscard]] MemoryScope memory(const Turn& turn) const;
 
   KeptPackets kept_;
   // What each message needs, in lines side by side: from the end of that to the message being

@@ -134,4 +134,8 @@ bool Responder::flush(Turn& turn) {
   return all;
 }
 
+ReceiveQueue* Responder::receive_queue() const {
+  return qp_->config_.type == QpType::kXrcRecv ? xrc_srq_.queue : qp_->config_.receive_queue;
+}
+
 }  // namespace uroce

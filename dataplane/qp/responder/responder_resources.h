@@ -4,6 +4,7 @@
 // asked, how much of it is answered, and for atomics the saved result, so that a duplicate gets the
 // same answer again. A ring of the newest max_dest_rd_atomic requests in PSN order.
 
+#include <algorithm>
 #include <cstdint>
 #include <vector>
 
@@ -36,6 +37,11 @@ struct Resource {
   [[nodiscard]] bool pending() const { return packet_next < packet_end; }
   [[nodiscard]] bool patching() const { return patch_next < patch_end; }
 };
+
+// The packets, and so PSNs, of the answer to a READ of so many bytes.
+constexpr std::uint32_t response_packets(std::uint32_t length, std::uint32_t mtu) {
+  return std::max(1U, (length + mtu - 1) / mtu);
+}
 
 class ResourceRing {
  public:

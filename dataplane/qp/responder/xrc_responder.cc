@@ -28,22 +28,4 @@ void Responder::forget_srq(std::uint32_t number) {
   }
 }
 
-ReceiveQueue* Responder::receive_queue() const {
-  return qp_->config_.type == QpType::kXrcRecv ? xrc_srq_.queue : qp_->config_.receive_queue;
-}
-
-MemoryScope Responder::memory(const Turn& turn) const {
-  MemoryScope scope = qp_->memory(FaultRole::kResponder, turn);
-  if (direct_) {
-    scope.mapped_only = true;
-    scope.faults = nullptr;
-    scope.slot = nullptr;
-    scope.withheld = false;
-  }
-  if (qp_->config_.type == QpType::kXrcRecv) {
-    scope.pd = xrc_srq_.pd;
-  }
-  return scope;
-}
-
 }  // namespace uroce

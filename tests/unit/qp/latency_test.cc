@@ -93,11 +93,11 @@ TEST(Latency, TimesOneMessageAtATime) {
   for (std::uint64_t id = 0; id < 10; ++id) {
     post_timed(pair, id);
   }
-  EXPECT_EQ(pair.a.qp().outstanding(), 10U) << "including those that the card hasn't seen yet";
+  EXPECT_EQ(pair.a.qp().unretired(), 10U) << "including those that the card hasn't seen yet";
   pair.a.ring(pair.now);
   pair.run();
   EXPECT_EQ(timed_count(pair.a, LatencyKind::kWrite), 1U);
-  EXPECT_EQ(pair.a.qp().outstanding(), 0U);
+  EXPECT_EQ(pair.a.qp().unretired(), 0U);
   post_timed(pair, 10);
   pair.a.ring(pair.now);
   pair.run();
@@ -107,7 +107,7 @@ TEST(Latency, TimesOneMessageAtATime) {
 TEST(Latency, OutstandingIsBoundedByTheRing) {
   QpPair pair;
   pair.a.sends.control.producer.value = 0x7000'0000;  // a nonsense index
-  EXPECT_EQ(pair.a.qp().outstanding(), PairConfig{}.a.queues.send_entries);
+  EXPECT_EQ(pair.a.qp().unretired(), PairConfig{}.a.queues.send_entries);
 }
 
 constexpr abi::PostStamp kNoStamp{};
