@@ -3,6 +3,7 @@
 #include <span>
 
 #include "dataplane/qp/memory/memory.h"
+#include "dataplane/qp/opcode_for.h"
 #include "dataplane/qp/qp.h"
 #include "dataplane/qp/requester/requester.h"
 #include "dataplane/qp/responder/responder.h"
@@ -42,32 +43,48 @@ constexpr bool names_remote(abi::WrOpcode opcode) {
   }
 }
 
+// Whether the answer is stored in the memory that the entry names; that of others is read.
+bool stores_result(const SendEntry& entry) { return entry.wants_response() && !entry.extension(); }
+
 }  // namespace
 
 // REQUIRES: the queue isn't empty.
 void Requester::report_oldest(abi::WcStatus status, Failure failure, Turn& turn) const {
   const SendEntry& entry = queue_.entry(queue_.tail());
-  FailureReport report{.failure = failure,
-                       .subject = FailureReport::Subject::kSend,
-                       .opcode = static_cast<std::uint8_t>(entry.opcode),
-                       .status = status,
-                       .qpn = qp_.config_.qpn,
-                       .psn = entry.stage == SendStage::kBegun ? unacked_psn_ : next_psn_,
-                       .count = 0,
-                       .key = names_remote(entry.opcode) ? entry.rkey : 0,
-                       .owner = qp_.config_.owner,
-                       .wr_id = entry.wr_id,
-                       .address = names_remote(entry.opcode) ? entry.remote_address : 0,
-                       .length = entry.length,
-                       .limit = 0};
+  FailureReport report{
+      .failure = failure,
+      .subject = FailureReport::Subject::kSend,
+      .opcode = static_cast<std::uint8_t>(entry.opcode),
+      .status = status,
+      .qpn = qp_.config_.qpn,
+      .psn = entry.stage == SendStage::kBegun ? unacked_psn_ : next_psn_,
+      .count = 0,
+      .key = names_remote(entry.opcode) ? entry.rkey : 0,
+      .owner = qp_.config_.owner,
+      .wr_id = entry.wr_id,
+      .address = names_remote(entry.opcode) ? entry.remote_address : 0,
+      .length = entry.opcode == abi::WrOpcode::kFlush ? entry.flush.length : entry.length,
+      .limit = 0};
   switch (failure) {
     case Failure::kSendKey:
     case Failure::kSendUnmapped:
     case Failure::kSendLost:
     case Failure::kSendLate:
       blame(queue_.sges(queue_.tail()),
-            entry.wants_response() ? std::uint32_t{kAccessLocalWrite} : 0U, qp_.config_.pd, turn,
+            stores_result(entry) ? std::uint32_t{kAccessLocalWrite} : 0U, qp_.config_.pd, turn,
             &report);
+      break;
+    case Failure::kBindPd:
+    case Failure::kBindRegion:
+    case Failure::kBindRight:
+    case Failure::kBindRange:
+    case Failure::kBindWindow:
+      report.key = entry.bind.lkey;
+      report.address = entry.remote_address;
+      report.length = entry.bind.length;
+      break;
+    case Failure::kInvalidateLocal:
+      report.key = entry.immediate;
       break;
     case Failure::kRetriesExhausted:
     case Failure::kRetriesInVain:
@@ -163,7 +180,7 @@ void Responder::report_answer(Failure failure, const Resource& resource, std::ui
                               Turn& turn) const {
   FailureReport report = blank_report(failure, abi::WcStatus::kSuccess);
   report.subject = FailureReport::Subject::kPeer;
-  report.opcode = static_cast<std::uint8_t>(Opcode::kRcReadRequest);
+  report.opcode = static_cast<std::uint8_t>(opcode_for(qp_->config_.type, Opcode::kRcReadRequest));
   report.psn = psn;
   report.key = resource.rkey;
   report.address = resource.address;

@@ -70,6 +70,71 @@ TEST(Report, NamesTheSgeThatCantBeRead) {
   EXPECT_EQ(report.length, 10U);
 }
 
+// Its payload is read; only the memory that a result goes to must be writable.
+TEST(Report, NamesTheSgeOfAnAtomicWriteThatCantBeRead) {
+  QpPair pair({.a = {.access = kAccessRemoteRead}});
+  abi::Sge wrong = pair.a.sge(200, 4);
+  wrong.lkey += 1;
+  pair.a.post_send(rdma_wr(3, WrOpcode::kAtomicWrite, pair.b, 0),
+                   std::array{pair.a.sge(0, 4), wrong});
+  pair.exchange();
+  EXPECT_EQ(report_of(pair.a, Failure::kSendKey).key, wrong.lkey);
+}
+
+TEST(Report, SaysWhatAFlushWasToCover) {
+  QpPair pair;
+  abi::SendWr flush = rdma_wr(7, WrOpcode::kFlush, pair.b, 64);
+  flush.rkey += 1;
+  flush.flush = {.placement = 1, .selectivity = 0, .length = 4'096};
+  pair.a.post_send(flush);
+  pair.exchange();
+  const FailureReport report = report_of(pair.a, Failure::kNakInvalidRequest);
+  EXPECT_EQ(report.address, pair.b.address(64));
+  EXPECT_EQ(report.length, 4'096U);
+}
+
+TEST(Report, NamesTheRegionAndRangeOfAWindowThatCantBeBound) {
+  QpPair pair({.b = {.access = kAccessLocalWrite | kAccessRemoteWrite | kAccessMwBind}});
+  abi::SendWr bind = send_wr(7, WrOpcode::kBindMw);
+  bind.rkey = *pair.b.keys().windows().add(pair.b.qp().config().pd, WindowType::kType2);
+  bind.immediate = bind.rkey + 1;
+  bind.remote_address = pair.b.address(pair.b.memory.size());
+  bind.bind = {.length = 64, .lkey = pair.b.key(), .access = kAccessRemoteWrite};
+  pair.b.post_send(bind);
+  pair.exchange();
+  const FailureReport report = report_of(pair.b, Failure::kBindRange);
+  EXPECT_EQ(report.key, pair.b.key());
+  EXPECT_EQ(report.address, bind.remote_address);
+  EXPECT_EQ(report.length, 64U);
+}
+
+TEST(Report, NamesTheKeyThatCantBeInvalidated) {
+  QpPair pair;
+  abi::SendWr invalidate = send_wr(7, WrOpcode::kLocalInv);
+  invalidate.immediate = 0x1234;
+  pair.a.post_send(invalidate);
+  pair.exchange();
+  EXPECT_EQ(report_of(pair.a, Failure::kInvalidateLocal).key, 0x1234U);
+}
+
+// A READ is granted, and its region is gone before it is answered.
+TEST(Report, NamesTheReadOfAnXrcTargetByItsOwnOpcode) {
+  constexpr std::uint64_t kIova = 0x10'0000;
+  QpRig rig({.type = QpType::kXrcRecv});
+  Bytes memory(64);
+  const std::uint32_t key = rig.add_region(memory, kIova, kAccessRemoteRead);
+  ASSERT_EQ(rig.receive({.opcode = Opcode::kXrcReadRequest,
+                         .psn = 100,
+                         .reth = {.address = kIova, .rkey = key, .length = 64},
+                         .xrc_srqn = QpRig::kSrqn}),
+            Step::kDone);
+  rig.remove_region(key);
+  rig.transmit();
+  ASSERT_FALSE(rig.events.reports.empty());
+  EXPECT_EQ(rig.events.reports[0].failure, Failure::kRemoteKey);
+  EXPECT_EQ(rig.events.reports[0].opcode, static_cast<std::uint8_t>(Opcode::kXrcReadRequest));
+}
+
 TEST(Report, DoesNotBlameAnEmptySge) {
   QpPair pair;
   abi::Sge wrong = pair.a.sge(200, 10);
