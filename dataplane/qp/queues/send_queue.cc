@@ -29,10 +29,6 @@ bool is_message(WrOpcode opcode) {
   }
 }
 
-bool is_atomic(WrOpcode opcode) {
-  return opcode == WrOpcode::kAtomicCmpAndSwp || opcode == WrOpcode::kAtomicFetchAndAdd;
-}
-
 // Operands that only some operations have.
 void take_operands(QpType type, const abi::SendWr& wr, SendEntry& entry) {
   if (type == QpType::kUd) {
@@ -48,17 +44,10 @@ void take_operands(QpType type, const abi::SendWr& wr, SendEntry& entry) {
   }
 }
 
-void refuse(SendEntry& entry, WcStatus status, Failure failure) {
-  entry.stage = SendStage::kRefused;
-  entry.status = status;
-  entry.vendor_err = static_cast<std::uint16_t>(failure);
-  entry.length = 0;
-}
-
 // The range of a FLUSH has 32 bits on the wire.
 void measure_flush(SendEntry& entry) {
   if (entry.opcode == WrOpcode::kFlush && entry.flush.length > UINT32_MAX) {
-    refuse(entry, WcStatus::kLocLenErr, Failure::kSendTooLong);
+    entry.refuse(WcStatus::kLocLenErr, Failure::kSendTooLong);
   }
 }
 
@@ -147,7 +136,7 @@ void SendQueue::copy(std::uint32_t index) {
     if (static_cast<std::uint8_t>(wr.opcode) >= kOpcodes) {
       entry.opcode = WrOpcode::kSend;  // as its completion will report it
     }
-    return refuse(entry, WcStatus::kLocQpOpErr, Failure::kSendOpcode);
+    return entry.refuse(WcStatus::kLocQpOpErr, Failure::kSendOpcode);
   }
   if (entry.local() || wr.opcode == WrOpcode::kFlush) {
     return measure_flush(entry);  // no payload, whatever the program wrote
@@ -158,15 +147,18 @@ void SendQueue::copy(std::uint32_t index) {
     // The 8 bytes of an ATOMIC WRITE may always be inline: every entry has room for them.
     const bool word =
         wr.opcode == WrOpcode::kAtomicWrite && wr.payload_count == sizeof(std::uint64_t);
-    if (!word && (wr.payload_count > inline_max_ || !is_message(wr.opcode))) {
-      return refuse(entry, WcStatus::kLocQpOpErr, Failure::kSendSges);
+    if (!word && !is_message(wr.opcode)) {
+      return entry.refuse(WcStatus::kLocQpOpErr, Failure::kSendLength);
+    }
+    if (!word && wr.payload_count > inline_max_) {
+      return entry.refuse(WcStatus::kLocQpOpErr, Failure::kSendSges);
     }
     entry.length = wr.payload_count;
     std::memcpy(tail, posted_tail, wr.payload_count);
     return;
   }
   if (wr.payload_count > sge_max_) {
-    return refuse(entry, WcStatus::kLocQpOpErr, Failure::kSendSges);
+    return entry.refuse(WcStatus::kLocQpOpErr, Failure::kSendSges);
   }
   entry.sge_count = static_cast<std::uint8_t>(wr.payload_count);
   if (wr.payload_count == 1 && is_message(wr.opcode)) {  // most are
@@ -176,7 +168,7 @@ void SendQueue::copy(std::uint32_t index) {
     std::memcpy(tail, &sge, sizeof(sge));
     entry.length = sge.length;
     if (sge.length > kMessageBytesMax) {
-      refuse(entry, WcStatus::kLocLenErr, Failure::kSendTooLong);
+      entry.refuse(WcStatus::kLocLenErr, Failure::kSendTooLong);
     }
     return;
   }
@@ -187,18 +179,18 @@ void SendQueue::copy(std::uint32_t index) {
 void SendQueue::measure(std::uint32_t index) {
   SendEntry& entry = entries_[index & mask_];
   const std::uint64_t length = total_length(sges(index));
-  if (is_atomic(entry.opcode)) {
+  if (entry.atomic_result()) {
     if (length < sizeof(std::uint64_t)) {
-      return refuse(entry, WcStatus::kLocLenErr, Failure::kSendSges);
+      return entry.refuse(WcStatus::kLocLenErr, Failure::kSendLength);
     }
     entry.length = sizeof(std::uint64_t);
     return;
   }
   if (entry.opcode == WrOpcode::kAtomicWrite && length != sizeof(std::uint64_t)) {
-    return refuse(entry, WcStatus::kLocLenErr, Failure::kSendSges);
+    return entry.refuse(WcStatus::kLocLenErr, Failure::kSendLength);
   }
   if (length > kMessageBytesMax) {
-    return refuse(entry, WcStatus::kLocLenErr, Failure::kSendTooLong);
+    return entry.refuse(WcStatus::kLocLenErr, Failure::kSendTooLong);
   }
   entry.length = static_cast<std::uint32_t>(length);
 }

@@ -25,6 +25,7 @@
 #include "base/memory/huge_slabs.h"
 #include "base/prefetch.h"
 #include "dataplane/qp/attributes.h"
+#include "dataplane/qp/failure.h"
 
 namespace uroce {
 
@@ -96,6 +97,13 @@ struct SendEntry {
     return opcode == abi::WrOpcode::kLocalInv || opcode == abi::WrOpcode::kBindMw;
   }
   [[nodiscard]] bool has(abi::SendFlags flag) const { return (flags & flag) != 0; }
+
+  // It can't be sent, and completes so in its turn.
+  void refuse(abi::WcStatus why, Failure failure) {
+    stage = SendStage::kRefused;
+    status = why;
+    vendor_err = static_cast<std::uint16_t>(failure);
+  }
 };
 static_assert(sizeof(SendEntry) == 64);
 

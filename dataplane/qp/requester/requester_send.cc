@@ -207,10 +207,7 @@ std::uint32_t Requester::transmit(Turn& turn, std::uint32_t bytes_max) {
   }
   if (entry.wants_response() && qp_.attributes_.max_rd_atomic == 0) {
     // Would wait for ever: no READ or atomic may be outstanding on this queue pair.
-    entry.stage = SendStage::kRefused;
-    entry.status = abi::WcStatus::kLocQpOpErr;
-    entry.vendor_err = static_cast<std::uint16_t>(Failure::kSendOpcode);
-    return;
+    return entry.refuse(abi::WcStatus::kLocQpOpErr, Failure::kSendNoReads);
   }
   if (entry.local()) {
     entry.packet_count = 0;
@@ -218,10 +215,7 @@ std::uint32_t Requester::transmit(Turn& turn, std::uint32_t bytes_max) {
   }
   const std::uint64_t mtu = std::uint64_t{1} << mtu_shift_;
   if (qp_.config_.type == QpType::kUd && entry.length > mtu) {
-    entry.stage = SendStage::kRefused;
-    entry.status = abi::WcStatus::kLocLenErr;
-    entry.vendor_err = static_cast<std::uint16_t>(Failure::kDatagramTooLong);
-    return;
+    return entry.refuse(abi::WcStatus::kLocLenErr, Failure::kDatagramTooLong);
   }
   entry.packet_count =
       std::max(1U, static_cast<std::uint32_t>((entry.length + mtu - 1) >> mtu_shift_));
@@ -331,10 +325,7 @@ std::uint32_t Requester::not_granted(Access access, Turn& turn) {
 
 // The entry at the cursor turns out to be impossible to send.
 std::uint32_t Requester::refuse_begun(abi::WcStatus status, Failure failure, Turn& turn) {
-  SendEntry& entry = queue_.entry(cursor_index_);
-  entry.stage = SendStage::kRefused;
-  entry.status = status;
-  entry.vendor_err = static_cast<std::uint16_t>(failure);
+  queue_.entry(cursor_index_).refuse(status, failure);
   fail_refused(turn);
   return 0;
 }

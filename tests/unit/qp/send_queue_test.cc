@@ -81,7 +81,7 @@ TEST(SendQueue, RefusesMoreThanItsCapabilities) {
   expect_refused(WcStatus::kLocQpOpErr, Failure::kSendSges, [](QpPair& pair) {
     pair.a.post_inline(rdma_wr(3, WrOpcode::kRdmaWrite, pair.b, 0), std::vector<std::byte>(65));
   });
-  expect_refused(WcStatus::kLocQpOpErr, Failure::kSendSges, [](QpPair& pair) {
+  expect_refused(WcStatus::kLocQpOpErr, Failure::kSendLength, [](QpPair& pair) {
     pair.a.post_inline(rdma_wr(3, WrOpcode::kRdmaRead, pair.b, 0), std::vector<std::byte>(8));
   });
 }
@@ -127,7 +127,7 @@ TEST(SendQueue, RefusesLengthsThatCanNotBe) {
     pair.a.post_send(rdma_wr(3, WrOpcode::kRdmaWrite, pair.b, 0),
                      std::array{pair.a.sge(0, 0xFFFF'FFFF), pair.a.sge(0, 0xFFFF'FFFF)});
   });
-  expect_refused(WcStatus::kLocLenErr, Failure::kSendSges, [](QpPair& pair) {
+  expect_refused(WcStatus::kLocLenErr, Failure::kSendLength, [](QpPair& pair) {
     pair.a.post_send(rdma_wr(3, WrOpcode::kAtomicFetchAndAdd, pair.b, 0),
                      std::array{pair.a.sge(0, 7)});
   });
@@ -159,6 +159,7 @@ TEST(SendQueue, RefusesReadsWhereNoneMayBeOutstanding) {
   const auto cqe = pair.a.poll_send();
   ASSERT_TRUE(cqe.has_value());
   EXPECT_EQ(cqe->status, WcStatus::kLocQpOpErr);
+  EXPECT_EQ(cqe->vendor_err, static_cast<std::uint32_t>(Failure::kSendNoReads));
 }
 
 TEST(SendQueue, BreaksOnAnIndexBeyondTheRing) {
