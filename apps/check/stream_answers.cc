@@ -10,12 +10,6 @@
 #include "dataplane/wire/kept_report.h"
 
 namespace uroce::check {
-namespace {
-
-constexpr std::uint8_t kSyndromeKind = 0xE0;
-
-}  // namespace
-
 Stream::Read* Stream::read_at(Position at) {
   const auto behind =
       std::upper_bound(reads_.begin(), reads_.end(), at,
@@ -38,7 +32,7 @@ void Stream::answer(const Seen& seen) {
     return;
   }
   const std::uint8_t syndrome = seen.packet.aeth().syndrome;
-  const std::uint8_t kind = syndrome & kSyndromeKind;
+  const std::uint8_t kind = syndrome & kSyndromeKindMask;
   const bool sequence = syndrome == kSyndromeNak;
   ++(kind == kSyndromeRnr   ? answerer_->rnr_naks_sent
      : kind == kSyndromeNak ? answerer_->naks_sent
@@ -128,7 +122,8 @@ void Stream::rnr_nak(const Seen& seen, Position at) {
   nak_.reset();
   rnr_ = at;
   nak_time_ = seen.place.time;
-  rnr_until_ = nak_time_ + kRnrTimer[seen.packet.aeth().syndrome & kRnrTimerMask] * kRnrTimerUnit;
+  rnr_until_ =
+      nak_time_ + kRnrTimer[seen.packet.aeth().syndrome & kSyndromeValueMask] * kRnrTimerUnit;
 }
 
 void Stream::name_lost(Position at) {

@@ -71,8 +71,8 @@ std::optional<QpType> type_by_name(std::string_view name) {
 }
 
 std::string syndrome_name(std::uint8_t syndrome) {
-  const std::string low = std::to_string(syndrome & 0x1FU);
-  switch (syndrome & 0xE0U) {
+  const std::string low = std::to_string(syndrome & kSyndromeValueMask);
+  switch (syndrome & kSyndromeKindMask) {
     case 0:
       return "ACK";
     case kSyndromeRnr:

@@ -31,7 +31,10 @@ struct Aeth {
   std::uint32_t msn = 0;  // 24 bits
 };
 
-// Syndromes: 000ccccc ACK with a credit code, 001ttttt RNR NAK with a timer code, 011nnnnn NAK.
+// Syndromes: 000ccccc ACK with a credit code, 001ttttt RNR NAK with a timer code, 011nnnnn NAK. All
+// other kinds are reserved.
+inline constexpr std::uint8_t kSyndromeKindMask = 0xE0;
+inline constexpr std::uint8_t kSyndromeValueMask = 0x1F;
 inline constexpr std::uint8_t kSyndromeAckUnlimited = 0x1F;
 inline constexpr std::uint8_t kSyndromeRnr = 0x20;
 inline constexpr std::uint8_t kSyndromeNak = 0x60;

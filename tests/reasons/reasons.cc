@@ -16,9 +16,6 @@
 namespace uroce::test {
 namespace {
 
-constexpr std::uint8_t kSyndromeKind = 0x60;
-constexpr std::uint8_t kSyndromeValue = 0x1F;
-
 // What was met of one kind, by its number. Written down when the program ends.
 using Met = std::array<std::atomic<bool>, 256>;
 
@@ -57,8 +54,8 @@ std::optional<std::uint8_t> nak_of(const Packet& packet) {
     return std::nullopt;
   }
   const std::uint8_t syndrome = packet.aeth().syndrome;
-  return (syndrome & kSyndromeKind) == kSyndromeNak
-             ? std::optional(static_cast<std::uint8_t>(syndrome & kSyndromeValue))
+  return (syndrome & kSyndromeKindMask) == kSyndromeNak
+             ? std::optional(static_cast<std::uint8_t>(syndrome & kSyndromeValueMask))
              : std::nullopt;
 }
 

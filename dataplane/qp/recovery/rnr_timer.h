@@ -10,8 +10,6 @@
 
 namespace uroce {
 
-inline constexpr std::uint8_t kRnrTimerMask = 0x1F;
-
 // In units of 10 us. Code 0 is the longest.
 inline constexpr std::array<std::uint32_t, 32> kRnrTimer{
     65'536, 1,     2,     3,     4,     6,      8,      12,     16,     24,    32,

@@ -4,19 +4,13 @@
 #include "dataplane/qp/requester/requester.h"
 
 namespace uroce {
-namespace {
-
-constexpr std::uint8_t kSyndromeKind = 0x60;   // bits 6:5: ACK, RNR NAK, reserved, NAK
-constexpr std::uint8_t kSyndromeValue = 0x1F;  // credits, timer code, NAK code
-
-}  // namespace
 
 // An acknowledgement covers everything up to its PSN. If it passes a READ or an atomic whose
 // response hasn't arrived, that response was lost: an implied NAK (C9-112).
 Step Requester::on_acknowledge(const Packet& packet, Turn& turn, Drop* drop) {
   const std::uint8_t syndrome = packet.aeth().syndrome;
-  const auto value = static_cast<std::uint8_t>(syndrome & kSyndromeValue);
-  switch (syndrome & kSyndromeKind) {
+  const auto value = static_cast<std::uint8_t>(syndrome & kSyndromeValueMask);
+  switch (syndrome & kSyndromeKindMask) {
     case 0:
       if (!acknowledge_before(psn_add(packet.psn, 1), turn)) {
         return answer_missing(packet, turn, drop);
@@ -28,7 +22,7 @@ Step Requester::on_acknowledge(const Packet& packet, Turn& turn, Drop* drop) {
     case kSyndromeNak:
       return on_nak(packet, value, turn, drop);
     default:
-      *drop = Drop::kStaleResponse;  // reserved syndromes are ignored
+      *drop = Drop::kReservedSyndrome;
       return Step::kDone;
   }
 }

@@ -77,7 +77,7 @@ Step Requester::on_nak(const Packet& packet, std::uint8_t code, Turn& turn, Drop
       failure = Failure::kNakRemoteOperation;
       break;
     default:
-      *drop = Drop::kStaleResponse;  // a reserved code
+      *drop = Drop::kReservedSyndrome;
       return Step::kDone;
   }
   // A READ or atomic before it may have lost its response. That is requested again first: only the

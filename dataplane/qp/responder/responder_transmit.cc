@@ -112,7 +112,7 @@ std::uint32_t Responder::transmit_nak(Turn& turn) {
   Aeth aeth{.syndrome = kSyndromeNak, .msn = msn_};
   if (nak == PendingNak::kRnr) {
     ++qp_->counters_.rnr_naks_sent;
-    aeth.syndrome = kSyndromeRnr | (qp_->attributes_.min_rnr_timer & kRnrTimerMask);
+    aeth.syndrome = kSyndromeRnr | (qp_->attributes_.min_rnr_timer & kSyndromeValueMask);
     return transmit_aeth(aeth, expected_psn_, turn);
   }
   ++qp_->counters_.naks_sent;
@@ -130,7 +130,7 @@ std::uint32_t Responder::transmit_busy(Turn& turn) {
     ack_pending_ = false;
   }
   Aeth aeth{.syndrome = kSyndromeRnr, .msn = msn_};
-  aeth.syndrome |= busy_timer_code_ & kRnrTimerMask;
+  aeth.syndrome |= busy_timer_code_ & kSyndromeValueMask;
   return transmit_aeth(aeth, busy_psn_, turn);
 }
 

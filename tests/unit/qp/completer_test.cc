@@ -94,8 +94,10 @@ TEST_F(Completer, C9_9_3_StaleAcknowledgementsAreDropped) {
 
 TEST_F(Completer, ReservedSyndromesAreDropped) {
   write(1);
-  EXPECT_EQ(answer(acknowledge(100, 0x40)), Drop::kStaleResponse);
-  EXPECT_EQ(answer(acknowledge(100, kSyndromeNak | 9)), Drop::kStaleResponse);
+  for (const int kind : {0x40, 0x80, 0xA0, 0xC0, 0xE0}) {
+    EXPECT_EQ(answer(acknowledge(100, static_cast<std::uint8_t>(kind))), Drop::kReservedSyndrome);
+  }
+  EXPECT_EQ(answer(acknowledge(100, kSyndromeNak | 9)), Drop::kReservedSyndrome);
   expect_nothing();
 }
 
