@@ -1,6 +1,7 @@
 // The doorbell that notifies a worker of new work.
 
 #include "base/event_fd.h"
+#include "verbs_shim/rings/idle_polls.h"
 #include "verbs_shim/rings/posting.h"
 
 namespace uroce::shim {
@@ -14,6 +15,12 @@ void ring_doorbell(Qp& qp) {
   context.waking[qp.worker].wake(*context.status[qp.worker], [&] {
     EventFd::ring(context.client.sibling_descriptor(context.wake[qp.worker]));  // -1: no effect
   });
+}
+
+void publish_sends(Qp& qp) {
+  idle_polls.posted(qp.worker, qp.send.held(), of(plain(qp).send_cq));
+  qp.send.publish_posted();
+  ring_doorbell(qp);
 }
 
 }  // namespace uroce::shim

@@ -3,7 +3,6 @@
 
 #include <cstring>
 
-#include "verbs_shim/rings/idle_polls.h"
 #include "verbs_shim/rings/posting.h"
 #include "verbs_shim/rings/send_entry.h"
 
@@ -80,9 +79,7 @@ int post_send(ibv_qp* base, ibv_send_wr* wr, ibv_send_wr** bad_wr) {
     }
   }
   if (qp.send.producer != before) {
-    idle_polls.posted(qp.worker, qp.send.held(), of(plain(qp).send_cq));
-    qp.send.publish_posted();
-    ring_doorbell(qp);
+    publish_sends(qp);
   }
   qp.send.lock.unlock();
   if (error != 0) {

@@ -22,5 +22,8 @@ void drop_completions(Cq& cq, std::uint32_t qpn);
 // Notifies the worker of new work of this queue pair, and wakes it if it sleeps. REQUIRES: the
 // ring's producer index was published.
 void ring_doorbell(Qp& qp);
+// Publishes the send work requests that were put into the ring, and notifies the worker. REQUIRES:
+// the caller has the send queue's lock.
+void publish_sends(Qp& qp);
 
 }  // namespace uroce::shim

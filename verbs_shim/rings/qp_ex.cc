@@ -5,7 +5,6 @@
 
 #include <cstring>
 
-#include "verbs_shim/rings/idle_polls.h"
 #include "verbs_shim/rings/posting.h"
 #include "verbs_shim/rings/send_entry.h"
 
@@ -34,9 +33,7 @@ int wr_complete(ibv_qp_ex* base) {
     return error;
   }
   if (qp.send.producer != qp.batch_start) {
-    idle_polls.posted(qp.worker, qp.send.held(), of(plain(qp).send_cq));
-    qp.send.publish_posted();
-    ring_doorbell(qp);
+    publish_sends(qp);
   }
   qp.send.lock.unlock();
   return 0;

@@ -66,8 +66,7 @@ int bind_mw(ibv_qp* base, ibv_mw* mw, ibv_mw_bind* bind) {
   }
   if (error == 0) {
     ++qp.send.producer;
-    qp.send.publish_posted();
-    ring_doorbell(qp);
+    publish_sends(qp);
     mw->rkey = new_key;
   }
   qp.send.lock.unlock();
