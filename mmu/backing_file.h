@@ -25,6 +25,12 @@ struct FileFacts {
   bool durable = false;  // outlives the machine's memory
 };
 
+// Whether a piece that a program describes is whole pages, in a part of its file that there can be.
+constexpr bool is_whole_pages(const abi::MemoryPiece& piece) {
+  return piece.address % kPage == 0 && piece.length % kPage == 0 && piece.offset % kPage == 0 &&
+         piece.length != 0 && piece.offset < kFileMax && piece.length <= kFileMax - piece.offset;
+}
+
 // Whether a descriptor is a file whose operations can't block at a program's will: memory, or a
 // file on a file system that only the administrator can have mounted, on a disk. The check itself
 // may block for ever (control/foreign). Such a file can be examined, mapped and closed on any

@@ -94,8 +94,7 @@ bool store_word(const Region& region, const Span& span, std::uint64_t value) {
     return guarded([&] { std::atomic_ref<std::uint64_t>(*word(span)).store(value); });
   }
   const std::lock_guard lock(remote_lock(span.remote_address));
-  return region.null() ||
-         write_program(region.remote(), span.remote_address, &value, sizeof(value));
+  return write_program(region.remote(), span.remote_address, &value, sizeof(value));
 }
 
 }  // namespace uroce

@@ -16,8 +16,6 @@ namespace uroce {
 namespace {
 
 constexpr std::size_t kShareOfSession = 4;  // of the mappings that the kernel allows a process
-constexpr int kPopulateRead = 22;           // MADV_POPULATE_READ, Linux 5.14
-constexpr int kPopulateWrite = 23;          // MADV_POPULATE_WRITE
 
 // For kernels without these: one access per page.
 bool touch(std::byte* host, std::size_t length, bool write) {
@@ -42,7 +40,8 @@ bool kernel_populates() {
     if (page == MAP_FAILED) {
       return true;
     }
-    const bool populated = ::madvise(page, Mirror::kPage, kPopulateWrite) == 0 || errno != EINVAL;
+    const bool populated =
+        ::madvise(page, Mirror::kPage, MADV_POPULATE_WRITE) == 0 || errno != EINVAL;
     ::munmap(page, Mirror::kPage);
     return populated;
   }();
@@ -55,7 +54,7 @@ bool populate_mapping(std::byte* host, std::size_t length, bool write) {
   }
   int result = 0;
   do {
-    result = ::madvise(host, length, write ? kPopulateWrite : kPopulateRead);
+    result = ::madvise(host, length, write ? MADV_POPULATE_WRITE : MADV_POPULATE_READ);
   } while (result != 0 && (errno == EINTR || errno == EAGAIN));
   return result == 0;
 }

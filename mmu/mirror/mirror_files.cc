@@ -9,11 +9,8 @@ namespace uroce {
 namespace {
 
 bool sound(const abi::MemoryPiece& piece) {
-  constexpr std::uint64_t kPage = Mirror::kPage;
-  return piece.address % kPage == 0 && piece.length % kPage == 0 && piece.offset % kPage == 0 &&
-         piece.length != 0 && piece.address < Mirror::kAddressEnd &&
-         piece.length <= Mirror::kAddressEnd - piece.address && piece.offset < kFileMax &&
-         piece.length <= kFileMax - piece.offset;
+  return is_whole_pages(piece) && piece.address < Mirror::kAddressEnd &&
+         piece.length <= Mirror::kAddressEnd - piece.address;
 }
 
 }  // namespace

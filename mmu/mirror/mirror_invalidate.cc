@@ -12,7 +12,6 @@
 namespace uroce {
 namespace {
 
-constexpr int kPageOut = 21;                            // MADV_PAGEOUT, Linux 5.4
 constexpr std::size_t kUnmapMax = 64 * Mirror::kChunk;  // under one hold of the mutex
 
 template <typename Bits>
@@ -251,7 +250,7 @@ std::uint64_t Mirror::evict(std::uint64_t bytes) {
   for (const Victim& victim : victims) {
     // Pages that the fault thread populates again meanwhile merely fault in the worker. Both may
     // fail: then the kernel reclaims the pages when it needs to.
-    static_cast<void>(::madvise(victim.chunk->host, kChunk, kPageOut));
+    static_cast<void>(::madvise(victim.chunk->host, kChunk, MADV_PAGEOUT));
     static_cast<void>(::madvise(victim.chunk->host, kChunk, MADV_DONTNEED));
   }
   evicted_.fetch_add(pages * kPage, std::memory_order_relaxed);

@@ -209,11 +209,8 @@ void Pager::ask_wanted() {
 void Pager::ask(const std::shared_ptr<Mirror>& mirror, std::uint64_t first, std::uint64_t end,
                 bool write) {
   const std::uint32_t sequence = next_sequence_++;
-  work_of(mirror).questions.push_back({.sequence = sequence,
-                                       .first = first,
-                                       .end = end,
-                                       .write = write,
-                                       .changes = mirror->changes()});
+  work_of(mirror).questions.push_back(
+      {.sequence = sequence, .first = first, .end = end, .changes = mirror->changes()});
   if (!peer_.ask(*mirror, first, end, write, sequence)) {
     // Its program is gone; waiting faults fail now rather than later.
     mirror->close();

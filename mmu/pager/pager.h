@@ -97,7 +97,6 @@ class Pager {
   struct Question {
     std::uint32_t sequence = 0;
     std::uint64_t first = 0, end = 0;
-    bool write = false;
     std::uint64_t changes = 0;  // Mirror::changes when it was asked
   };
   struct Job {

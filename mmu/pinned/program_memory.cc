@@ -30,12 +30,9 @@ Status check_pieces(const ProgramMemory::Request& request,
   }
   for (std::size_t i = 0; i < pieces.size(); ++i) {
     const abi::MemoryPiece& piece = pieces[i];
-    const bool pages = piece.address % kPage == 0 && piece.length % kPage == 0 &&
-                       piece.offset % kPage == 0 && piece.length != 0;
-    const bool wraps = end_of(piece) < piece.address || piece.offset > kFileMax ||
-                       piece.length > kFileMax - piece.offset;
+    const bool wraps = end_of(piece) < piece.address;
     const bool gap = i != 0 && piece.address != end_of(pieces[i - 1]);
-    if (!pages || wraps || gap) {
+    if (!is_whole_pages(piece) || wraps || gap) {
       return Error{EINVAL, "piece " + std::to_string(i) + " of the region's memory is malformed"};
     }
   }

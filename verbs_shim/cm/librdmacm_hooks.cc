@@ -32,7 +32,8 @@ int hooked_open(const char* path, int flags, ...) {
   }
   std::va_list arguments;
   va_start(arguments, flags);
-  const mode_t mode = (flags & (O_CREAT | O_TMPFILE)) != 0 ? va_arg(arguments, mode_t) : 0;
+  const bool makes = (flags & O_CREAT) != 0 || (flags & O_TMPFILE) == O_TMPFILE;
+  const mode_t mode = makes ? va_arg(arguments, mode_t) : 0;
   va_end(arguments);
   return open(path, flags, mode);
 }
@@ -74,15 +75,8 @@ std::uintptr_t hook_of(const char* name) {
   return 0;
 }
 
-#if defined(__x86_64__)
 constexpr std::uint32_t kJumpSlot = R_X86_64_JUMP_SLOT;
 constexpr std::uint32_t kDataSlot = R_X86_64_GLOB_DAT;
-#elif defined(__aarch64__)
-constexpr std::uint32_t kJumpSlot = R_AARCH64_JUMP_SLOT;
-constexpr std::uint32_t kDataSlot = R_AARCH64_GLOB_DAT;
-#else
-#error "the relocation types of this machine aren't known here"
-#endif
 
 // The tables of the dynamic section that determine which slot imports which name.
 struct Imports {

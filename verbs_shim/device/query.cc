@@ -7,7 +7,7 @@
 
 #include "verbs_shim/device/devices.h"
 #include "verbs_shim/memory/paging/paging.h"
-#include "verbs_shim/objects/objects.h"
+#include "verbs_shim/objects/handle.h"
 #include "verbs_shim/socket/log.h"
 
 namespace uroce::shim {
@@ -27,10 +27,6 @@ constexpr std::uint32_t kOdpUd =
 constexpr std::uint32_t kOdpUc = kOdpUd | IBV_ODP_SUPPORT_WRITE;
 constexpr std::uint32_t kOdpReliable = kOdpUc | IBV_ODP_SUPPORT_READ | IBV_ODP_SUPPORT_ATOMIC |
                                        UROCE_ODP_SUPPORT_FLUSH | UROCE_ODP_SUPPORT_ATOMIC_WRITE;
-
-struct PlainRequest {
-  abi::RequestHeader header;
-};
 
 ibv_device_attr to_verbs(const abi::DeviceAttributes& from) {
   ibv_device_attr to{};

@@ -59,7 +59,7 @@ class Client {
   // daemon's error, ENODEV once the connection is gone, or EMFILE if the process had no room for
   // the reply's descriptors; then the new object has been destroyed again. errno is set as by a
   // system call: to the error, or unchanged, since programs read it even after verbs that return
-  // their error, and after clean-up calls. `call` names the verb in messages.
+  // their error, and after clean-up calls. `call_name` names the verb in messages.
   template <typename Request, typename Reply>
   int call(const char* call_name, abi::Command command, Request& request, Reply& reply,
            Descriptors* received = nullptr, std::span<const int> passed = {}) {

@@ -32,7 +32,7 @@ Dm* of(ibv_dm* dm) { return reinterpret_cast<Dm*>(dm); }
 std::byte* copied_range(const char* call, Dm& dm, std::uint64_t offset, std::size_t length) {
   const bool aligned = offset % kCopyAlignment == 0 && length % kCopyAlignment == 0;
   if (!aligned || offset > dm.length || length > dm.length - offset) {
-    errno = refuse(call, EINVAL, "the range isn't inside, or no multiple of 4 bytes");
+    refuse(call, EINVAL, "the range isn't inside, or no multiple of 4 bytes");
     return nullptr;
   }
   return dm.memory.at<std::byte>(offset, length);

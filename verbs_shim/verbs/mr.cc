@@ -217,7 +217,7 @@ int ibv_rereg_mr(ibv_mr* base, int flags, ibv_pd* pd, void* address, size_t leng
                      (rights || access == 0) && (!domain || pd != nullptr) && !mr->elsewhere &&
                      !mr->imported && mr->mapping.start == nullptr;
   if (!sound) {
-    errno = refuse("ibv_rereg_mr", EINVAL, "the flags don't fit the arguments or the region");
+    refuse("ibv_rereg_mr", EINVAL, "the flags don't fit the arguments or the region");
     return IBV_REREG_MR_ERR_INPUT;
   }
   if (rights && check_access(static_cast<unsigned>(access)) != 0) {
@@ -237,7 +237,7 @@ int ibv_rereg_mr(ibv_mr* base, int flags, ibv_pd* pd, void* address, size_t leng
     iova = address_of(next);
   }
   if (on_demand(*mr) || on_demand(next)) {
-    errno = refuse("ibv_rereg_mr", EOPNOTSUPP, "regions on demand can't be registered anew");
+    refuse("ibv_rereg_mr", EOPNOTSUPP, "regions on demand can't be registered anew");
     return IBV_REREG_MR_ERR_INPUT;
   }
   next.iova = (next.access & IBV_ACCESS_ZERO_BASED) != 0 ? 0 : iova;

@@ -1,5 +1,6 @@
 #include "verbs_shim/memory/pinned/registered_memory.h"
 
+#include <sys/mman.h>
 #include <sys/prctl.h>
 
 #include <cerrno>
@@ -15,8 +16,6 @@ namespace uroce::shim {
 namespace {
 
 constexpr std::uint32_t kOnDemand = 1U << 6U;  // IBV_ACCESS_ON_DEMAND
-constexpr int kPopulateWrite = 23;             // MADV_POPULATE_WRITE, Linux 5.14
-constexpr int kPopulateRead = 22;              // MADV_POPULATE_READ
 
 // A page of an arena is charged to the memory cgroup of the process that touches it first. To
 // charge the program, not the daemon, registered pages are populated before the daemon gets them,
@@ -26,10 +25,11 @@ void populate(const std::vector<MemoryDescription::Range>& ranges) {
   for (const MemoryDescription::Range& range : ranges) {
     int result = 0;
     do {
-      result = kernel::madvise(kernel::pointer(range.start), range.length, kPopulateWrite);
+      result = kernel::madvise(kernel::pointer(range.start), range.length, MADV_POPULATE_WRITE);
     } while (result != 0 && errno == EINTR);
     if (result != 0) {  // a read-only range
-      static_cast<void>(kernel::madvise(kernel::pointer(range.start), range.length, kPopulateRead));
+      static_cast<void>(
+          kernel::madvise(kernel::pointer(range.start), range.length, MADV_POPULATE_READ));
     }
   }
 }
