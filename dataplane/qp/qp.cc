@@ -59,7 +59,9 @@ void Qp::modify(const QpAttributes& attributes, std::uint32_t mask, Turn& turn) 
       if (from == QpState::kRtr) {
         requester_.start(attributes_.sq_psn, turn);
       } else {
-        finish_sqe(turn);
+        if (from == QpState::kSqe) {
+          finish_sqe(turn);
+        }
         requester_.undrain(turn);
       }
       break;
@@ -285,13 +287,11 @@ void Qp::flush(Turn& turn) {
   next_flush_ = all ? kNever : turn.now + 1;
 }
 
-// SQE -> RTS: work requests posted before must not be sent. Flushes no more than a ring holds:
-// control looks once.
+// SQE -> RTS: work requests posted before must not be sent, even if their doorbell hasn't been seen
+// yet. Flushes no more than a ring holds: control looks once.
 void Qp::finish_sqe(Turn& turn) {
-  if (next_flush_ != kNever) {
-    next_flush_ = kNever;
-    (void)requester_.flush(turn, config_.send_entry_count);
-  }
+  next_flush_ = kNever;
+  (void)requester_.flush(turn, config_.send_entry_count);
 }
 
 void Qp::on_kept_dropped() {

@@ -164,6 +164,25 @@ TEST_F(Unreliable, NothingToBeFlushedIsSentOnceBackInRts) {
   EXPECT_EQ(rig_->qp().deadline(), kNever);
 }
 
+// The program posted it while the send queue was stopped, and the worker hasn't seen the doorbell.
+TEST_F(Unreliable, WhatWasPostedInSqeIsFlushedThoughItsDoorbellComesLater) {
+  given(QpType::kUc);
+  rig_->sends.post_send(send_wr(1, WrOpcode::kSend),
+                        std::array{abi::Sge{kUnreliableIova, 8, 0xBAD}});
+  rig_->doorbell();
+  EXPECT_TRUE(rig_->transmit().empty());
+  expect(1, WcStatus::kLocProtErr, Failure::kSendKey);
+  ASSERT_EQ(rig_->qp().state(), QpState::kSqe);
+  rig_->sends.post_send(send_wr(2, WrOpcode::kSend), std::array{sge(8)});
+  rig_->to_state(QpState::kRts);
+  expect(2, WcStatus::kWrFlushErr, Failure::kFlushed);
+  rig_->doorbell();
+  EXPECT_TRUE(rig_->transmit().empty());
+  post(send_wr(3, WrOpcode::kSend), 8);
+  EXPECT_EQ(rig_->transmit().size(), 1U);
+  expect(3, WcStatus::kSuccess);
+}
+
 TEST_F(Unreliable, DatagramsGoWhereTheirHandlesSay) {
   given(QpType::kUd);
   given_address(3, "10.77.0.30");
