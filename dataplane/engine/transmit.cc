@@ -126,6 +126,7 @@ void Worker::send_posted(Qp& qp) {
     Turn lent = self.turn(*entry);
     qp.on_doorbell(lent);
   }
+  qp.use_frames();  // else the next message might wait for answers first
   for (std::uint32_t left = kPostedBytesMax; left > 0 && qp.has_work();) {
     if (port.tx.room() < port.turn_burst) {
       refill_tx(port.tx, *port.port, port.turn_burst, &port.generation);

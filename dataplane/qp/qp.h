@@ -119,6 +119,9 @@ class Qp {
   // there are both. Returns the bytes sent. Stops when turn.tx has no room.
   std::uint32_t transmit(Turn& turn, std::uint32_t bytes_max);
 
+  // Until transmit() is lent a neighbour again, nothing waits to go to it without frames.
+  void use_frames() { requester_.use_frames(); }
+
   // Prefetch what sending, or processing what was received, will access, if it is soon this queue
   // pair's turn; then, once that is cached, the work request to be sent next.
   void prefetch_sending() const {

@@ -122,6 +122,8 @@ class Requester {
   // for this packet, and it is to be received again after resume().
   Step receive(const Packet& packet, Turn& turn, Drop* drop);
 
+  // For Qp::use_frames.
+  void use_frames() { direct_policy_.set_local_peer(false); }
   // For Qp::take_directly.
   [[nodiscard]] bool take_directly(const DirectAnswer& answer, Turn& turn);
 

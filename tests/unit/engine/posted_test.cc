@@ -6,6 +6,7 @@
 #include <array>
 
 #include "dataplane/engine/worker_state.h"
+#include "tests/unit/engine/one_daemon.h"
 #include "tests/unit/engine/worker_fixture.h"
 
 namespace uroce::test {
@@ -93,6 +94,26 @@ TEST_P(Posted, OnAnotherWorkersQueuePairIsLeftAlone) {
   stations_.b.worker.send_posted(stations_.pair.a.qp());
   stations_.settle();
   EXPECT_TRUE(stations_.pair.a.poll_send());
+}
+
+// A message that could go without frames waits until the ones before it, which couldn't, are
+// answered. When the queue pair is about to go, it doesn't.
+TEST(PostedBesideItsPeer, IsSentThoughEarlierMessagesAreUnanswered) {
+  OneDaemon daemon(true, small_memory());
+  Endpoint& a = daemon.pair.a;
+  Endpoint& b = daemon.pair.b;
+  fill_pattern(a.memory, 5);
+  const abi::Sge word = a.sge(0, 8);
+  daemon.post(rdma_wr(1, abi::WrOpcode::kAtomicWrite, b, 0), {&word, 1});
+  daemon.post_write(2, 8, 8);
+  daemon.station.worker.poll(daemon.now);
+  ASSERT_EQ(a.qp().counters().requests_sent, 2U);
+  daemon.post_write(3, 8, 16);
+  daemon.station.worker.send_posted(a.qp());
+  daemon.station.worker.remove_qp(a.qp());
+  daemon.station.session.slots.clear();
+  daemon.settle();
+  EXPECT_TRUE(std::equal(a.memory.begin(), a.memory.begin() + 24, b.memory.begin()));
 }
 
 INSTANTIATE_TEST_SUITE_P(OfEachKind, Posted, testing::Values(QpType::kUc, QpType::kRc));
