@@ -1,13 +1,14 @@
 // The cost of registering memory, on both sides: converting a range (first time) and recognising it
 // (second time) in the program, mapping it in the daemon, deregistering 10,000 regions, and access
 // by copying (/proc/PID/mem) compared with the shared mapping. Also the one-time cost of hooking
-// libc's functions, and that of the program's own calls before and afterwards, on memory that was
-// never registered. Medians; both sides run in this process.
+// libc's functions, that of the program's own calls before and afterwards, on memory that was never
+// registered, and that of fork() beside converted memory. Medians; both sides run in this process.
 //
 //   build/tests/bench/registration_bench [--json]
 
 #include <sys/mman.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -247,6 +248,43 @@ void measure_beginning(std::vector<Figure>* figures) {
   ::munmap(memory, 4096);
 }
 
+// fork() beside a quarter of a GiB of converted memory, which the child copies before it returns;
+// in milliseconds for each GiB.
+double fork_gib_ms() {
+  constexpr std::uint64_t kBytes = 256U << 20U;
+  constexpr double kParts = 4;
+  describe(allocate(kBytes, true), kBytes);
+  std::vector<double> rounds;
+  for (int round = 0; round < kRounds; ++round) {
+    const auto start = Clock::now();
+    const pid_t child = ::fork();
+    if (child == 0) {
+      ::_exit(0);
+    }
+    rounds.push_back(us_since(start) / 1000 * kParts);
+    UROCE_CHECK(child > 0 && ::waitpid(child, nullptr, 0) == child);
+  }
+  return median(rounds);
+}
+
+// In a process of its own, since here the child would copy what the daemon maps, too. REQUIRES:
+// nothing is converted yet.
+void measure_fork(std::vector<Figure>* figures) {
+  void* const shared =
+      ::mmap(nullptr, sizeof(double), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  UROCE_CHECK(shared != MAP_FAILED);
+  auto* const result = static_cast<double*>(shared);
+  const pid_t program = ::fork();
+  if (program == 0) {
+    *result = fork_gib_ms();
+    ::_exit(0);
+  }
+  int status = 0;
+  UROCE_CHECK(program > 0 && ::waitpid(program, &status, 0) == program && status == 0);
+  figures->push_back({"fork_gib_ms", "ms", *result});
+  ::munmap(shared, sizeof(double));
+}
+
 void print(const std::vector<Figure>& figures, bool json) {
   std::fputs(json ? "{" : "", stdout);
   for (std::size_t i = 0; i < figures.size(); ++i) {
@@ -268,6 +306,7 @@ int main(int argc, char** argv) {
   const bool json = argc > 1 && std::string_view(argv[1]) == "--json";
   Registrar registrar;
   std::vector<Figure> figures;
+  measure_fork(&figures);
   measure_beginning(&figures);
   // In a chunk of 2 MiB without other memory.
   std::byte* const unrelated = allocate(64U << 20U, false) + (32U << 20U);

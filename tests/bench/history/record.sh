@@ -9,7 +9,7 @@ build=$here/../../../build
 
 version=$("$build/apps/uroced" --version | awk '{ print $2 }')
 file=$here/$version-$1.md
-benchmarks=("datapath_bench --json" "registration_bench --json" "odp_bench --json"
+benchmarks=("datapath_bench --json" "registration_bench --json" "kernel_bench --json" "odp_bench --json"
   "wire_bench --benchmark_format=console --benchmark_min_time=0.1")
 {
   echo "# uroce $version on $1"
