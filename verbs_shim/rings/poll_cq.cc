@@ -59,6 +59,26 @@ void explain_failed(Cq& cq, const ibv_wc* wc, int count) {
   }
 }
 
+// The remaining entries move up to the newest, so that the removed ones leave a gap in front of the
+// oldest. The daemon only writes behind the producer index.
+void drop_completions_of(std::uint32_t qpn, Cq& cq) {
+  cq.lock.lock();
+  auto* entries = const_cast<abi::Cqe*>(cq.entries);
+  // Pairs with the daemon's release: the entries were written before.
+  std::uint32_t kept = cq.control->ring.producer.value.load(std::memory_order_acquire);
+  for (std::uint32_t index = kept; index != cq.consumer;) {
+    --index;
+    const abi::Cqe& cqe = entries[index & cq.mask];
+    if (cqe.qp_num != qpn) {
+      --kept;
+      entries[kept & cq.mask] = cqe;
+    }
+  }
+  cq.consumer = kept;
+  release_completions(cq);
+  cq.lock.unlock();
+}
+
 }  // namespace
 
 int poll_cq(ibv_cq* base, int entry_count, ibv_wc* wc) {
@@ -80,24 +100,12 @@ int poll_cq(ibv_cq* base, int entry_count, ibv_wc* wc) {
   return found;
 }
 
-// The remaining entries move up to the newest, so that the removed ones leave a gap in front of the
-// oldest. The daemon only writes behind the producer index.
-void drop_completions(Cq& cq, std::uint32_t qpn) {
-  cq.lock.lock();
-  auto* entries = const_cast<abi::Cqe*>(cq.entries);
-  // Pairs with the daemon's release: the entries were written before.
-  std::uint32_t kept = cq.control->ring.producer.value.load(std::memory_order_acquire);
-  for (std::uint32_t index = kept; index != cq.consumer;) {
-    --index;
-    const abi::Cqe& cqe = entries[index & cq.mask];
-    if (cqe.qp_num != qpn) {
-      --kept;
-      entries[kept & cq.mask] = cqe;
+void drop_completions(const ibv_qp& qp) {
+  for (ibv_cq* cq : {qp.send_cq, qp.recv_cq}) {
+    if (cq != nullptr) {
+      drop_completions_of(qp.qp_num, *of(cq));
     }
   }
-  cq.consumer = kept;
-  release_completions(cq);
-  cq.lock.unlock();
 }
 
 }  // namespace uroce::shim

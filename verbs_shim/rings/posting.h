@@ -16,8 +16,8 @@ int req_notify_cq(ibv_cq* cq, int solicited_only);
 void fill_wr_operations(Qp& qp);    // qp_ex.cc
 void fill_poll_operations(Cq& cq);  // cq_ex.cc
 
-// Removes unpolled completions of this queue pair.
-void drop_completions(Cq& cq, std::uint32_t qpn);
+// Removes unpolled completions of this queue pair from its queues.
+void drop_completions(const ibv_qp& qp);
 
 // Notifies the worker of new work of this queue pair, and wakes it if it sleeps. REQUIRES: the
 // ring's producer index was published.

@@ -197,6 +197,11 @@ int ibv_destroy_qp(ibv_qp* base) {
   if (error != 0) {
     return error;
   }
+  // As with cards: what a completion's wr_id points to may be freed with the queue pair. Without a
+  // daemon, which refuses that, the queues may have been destroyed before it.
+  if (of(base->context)->client.alive()) {
+    drop_completions(*base);
+  }
   of(base->context)->registry.remove(qp->cookie);
   forget_async_events(base->context);
   wait_for_acknowledgements(base->mutex, base->cond, base->events_completed,

@@ -108,11 +108,7 @@ int ibv_modify_qp(ibv_qp* qp, ibv_qp_attr* attr, int mask) {
     if (attr->qp_state == IBV_QPS_RESET) {
       // Earlier work of the queue pair is discarded (IBTA vol. 1, 10.3.1): none of its completions
       // may appear when it is used again under the same number.
-      for (ibv_cq* cq : {qp->send_cq, qp->recv_cq}) {
-        if (cq != nullptr) {
-          drop_completions(*of(cq), qp->qp_num);
-        }
-      }
+      drop_completions(*qp);
     }
   }
   return error;

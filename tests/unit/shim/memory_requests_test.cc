@@ -159,5 +159,20 @@ TEST_F(MemoryRequests, ResetDropsCompletionsOfTheQueuePair) {
   EXPECT_EQ(wcs[1].wr_id, 3U);
 }
 
+// So does destroying it: a program frees what wr_id points to, and goes on polling for others.
+TEST_F(MemoryRequests, DestroyingDropsCompletionsOfTheQueuePair) {
+  for (const std::uint64_t id : {1U, 2U}) {
+    abi::Cqe cqe{};
+    cqe.wr_id = id;
+    cqe.qp_num = id == 2 ? FakeDaemon::kQpn : FakeDaemon::kQpn + 1;
+    daemon.complete(cqe);
+  }
+  ASSERT_EQ(ibv_destroy_qp(qp), 0);
+  qp = nullptr;
+  ibv_wc wcs[2];
+  ASSERT_EQ(ibv_poll_cq(cq, 2, wcs), 1);
+  EXPECT_EQ(wcs[0].wr_id, 1U);
+}
+
 }  // namespace
 }  // namespace uroce::test

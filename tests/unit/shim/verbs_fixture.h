@@ -27,7 +27,9 @@ class VerbsFixture : public testing::Test {
   }
 
   void TearDown() override {
-    EXPECT_EQ(ibv_destroy_qp(qp), 0);
+    if (qp != nullptr) {
+      EXPECT_EQ(ibv_destroy_qp(qp), 0);
+    }
     EXPECT_EQ(ibv_destroy_cq(cq), 0);
     EXPECT_EQ(ibv_destroy_comp_channel(channel), 0);
     EXPECT_EQ(ibv_dealloc_pd(pd), 0);
