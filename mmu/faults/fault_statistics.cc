@@ -16,15 +16,33 @@ void FaultCounts::add(const PageFault& fault) {
 }
 
 void FaultStatistics::enter(const PageFault& fault) {
+  if (add_to_known(fault)) {
+    return;
+  }
+  Regions first;
+  first[fault.request.key].add(fault);
+  auto node = first.extract(first.begin());
   const std::lock_guard lock(mutex_);
   all_.add(fault);
-  const bool room = by_region_.size() < kRegionsMax || by_region_.contains(fault.request.key);
-  by_region_[room ? fault.request.key : 0].add(fault);
+  by_region_.insert(std::move(node));
+}
+
+// False if it is the first fault of its region, for which there is room.
+bool FaultStatistics::add_to_known(const PageFault& fault) {
+  const std::lock_guard lock(mutex_);
+  const auto at = by_region_.find(fault.request.key);
+  if (at == by_region_.end() && by_region_.size() < kRegionsMax) {
+    return false;
+  }
+  all_.add(fault);
+  (at != by_region_.end() ? at->second : others_).add(fault);
+  return true;
 }
 
 void FaultStatistics::forget(std::uint32_t key) {
+  Regions::node_type gone;  // freed last
   const std::lock_guard lock(mutex_);
-  by_region_.erase(key);
+  gone = by_region_.extract(key);
 }
 
 FaultCounts FaultStatistics::all() const {
@@ -32,14 +50,22 @@ FaultCounts FaultStatistics::all() const {
   return all_;
 }
 
-// Nothing is allocated under the mutex: what is thrown wouldn't unlock it, as this is built without
-// exceptions.
 std::map<std::uint32_t, FaultCounts> FaultStatistics::by_region() const {
   std::vector<std::pair<std::uint32_t, FaultCounts>> copied;
-  copied.reserve(kRegionsMax + 1);  // and what there was no room for
-  {
+  copied.reserve(kRegionsMax + 1);
+  FaultCounts others;
+  for (bool more = true; more;) {
     const std::lock_guard lock(mutex_);
-    copied.assign(by_region_.begin(), by_region_.end());
+    others = others_;
+    auto at = copied.empty() ? by_region_.begin() : by_region_.upper_bound(copied.back().first);
+    for (std::size_t i = 0; i < kStep && at != by_region_.end() && copied.size() < kRegionsMax;
+         ++i, ++at) {
+      copied.emplace_back(*at);
+    }
+    more = at != by_region_.end() && copied.size() < kRegionsMax;
+  }
+  if (others.resolved + others.failed != 0) {
+    copied.emplace_back(0, others);
   }
   return {copied.begin(), copied.end()};
 }
@@ -90,9 +116,14 @@ std::array<std::uint64_t, FaultJournal::kBuckets> FaultJournal::histogram(FaultS
 std::vector<FaultTrace> FaultJournal::traces() const {
   std::vector<FaultTrace> ordered;
   ordered.reserve(kTraces);
-  const std::lock_guard lock(mutex_);
-  ordered.assign(traces_.begin(), traces_.end());
-  std::rotate(ordered.begin(), ordered.begin() + static_cast<std::ptrdiff_t>(next_), ordered.end());
+  std::size_t oldest = 0;
+  {
+    const std::lock_guard lock(mutex_);
+    ordered.assign(traces_.begin(), traces_.end());
+    oldest = next_;
+  }
+  std::rotate(ordered.begin(), ordered.begin() + static_cast<std::ptrdiff_t>(oldest),
+              ordered.end());
   return ordered;
 }
 

@@ -25,21 +25,31 @@ struct FaultCounts {
   void add(const PageFault& fault);
 };
 
-// Of one mirror. Entered by the fault thread, read by control.
+// Of one mirror. Entered by the fault thread, read by control. The mutex is held for a bounded
+// time, and never while memory is allocated or freed: the fault thread waits for it, at high
+// priority, and what an allocation throws wouldn't unlock it, as this is built without exceptions.
 class FaultStatistics {
  public:
   // Regions beyond are counted under key 0.
   static constexpr std::size_t kRegionsMax = 4'096;
+  // Regions that by_region() copies at a time.
+  static constexpr std::size_t kStep = 64;
 
   void enter(const PageFault& fault);
   void forget(std::uint32_t key);  // the region is gone
   [[nodiscard]] FaultCounts all() const;
+  // Those that come or go meanwhile may be among them or not.
   [[nodiscard]] std::map<std::uint32_t, FaultCounts> by_region() const;
 
  private:
+  using Regions = std::map<std::uint32_t, FaultCounts>;
+
+  [[nodiscard]] bool add_to_known(const PageFault& fault);
+
   mutable std::mutex mutex_;
   FaultCounts all_;
-  std::map<std::uint32_t, FaultCounts> by_region_;
+  Regions by_region_;
+  FaultCounts others_;  // of regions beyond kRegionsMax
 };
 
 // The steps of a fault, in their order.
@@ -58,11 +68,13 @@ struct FaultTrace {
   std::array<Duration, kFaultSteps - 1> steps{};  // the last one is the worker's, who is faster
 };
 
-// Of the whole daemon.
+// Of the whole daemon. The mutex is as that of FaultStatistics.
 class FaultJournal {
  public:
   static constexpr std::size_t kBuckets = 32;  // bucket n: 2^n ns and more, below 2^(n + 1)
   static constexpr std::size_t kTraces = 256;
+
+  FaultJournal() { traces_.reserve(kTraces); }
 
   void enter(const PageFault& fault, std::uint64_t session);  // the fault thread
   void count(FaultStep step, Duration time);                  // any thread

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "control/paging/paging_service.h"
+#include "mmu/faults/fault_statistics.h"
 #include "mmu/key_table.h"
 #include "tests/unit/control/commands/no_memory.h"
 
@@ -98,6 +99,22 @@ class NoMemoryForKeysTest : public ::testing::Test {
 
   Quiescence quiescence;
 };
+
+TEST_F(NoMemoryForKeysTest, ACountedFaultLeavesNoLock) {
+  FaultStatistics statistics;
+  FaultJournal journal;
+  PageFault fault;
+  fault.request.key = 1;
+  expect_no_lock_left([&] {
+    statistics.enter(fault);
+    return statistics.all().resolved == 1;
+  });
+  until_failure = kMany;
+  for (std::size_t i = 0; i < FaultJournal::kTraces; ++i) {
+    journal.enter(fault, 1);
+  }
+  EXPECT_EQ(std::exchange(until_failure, -1), kMany) << "nothing was allocated";
+}
 
 TEST_F(NoMemoryForKeysTest, ARefusedKeyLeavesNoLock) {
   KeyTable keys(quiescence, 2);
