@@ -88,13 +88,9 @@ void Connections::set_listener(Connection& connection, ListenerId listener) {
   }
 }
 
-std::vector<ConnectionId> Connections::waiting_at(ListenerId listener) const {
-  std::vector<ConnectionId> ids;
-  for (auto at = backlogs_.lower_bound({listener, 0});
-       at != backlogs_.end() && at->first == listener; ++at) {
-    ids.push_back(at->second);
-  }
-  return ids;
+ConnectionId Connections::next_waiting_at(ListenerId listener, ConnectionId after) const {
+  const auto at = backlogs_.upper_bound({listener, after});
+  return at != backlogs_.end() && at->first == listener ? at->second : 0;
 }
 
 void Connections::set_deadline(Connection& connection, Time deadline) {

@@ -97,8 +97,9 @@ class Connections {
 
   // Adds it to the backlog of a listener; 0: removes it from its backlog.
   void set_listener(Connection& connection, ListenerId listener);
-  // The connections in the backlog of the listener; the cost doesn't depend on others.
-  [[nodiscard]] std::vector<ConnectionId> waiting_at(ListenerId listener) const;
+  // The connection in the backlog of the listener whose number follows `after`, which needn't
+  // exist; 0: none. The cost doesn't depend on others.
+  [[nodiscard]] ConnectionId next_waiting_at(ListenerId listener, ConnectionId after) const;
 
   void set_deadline(Connection& connection, Time deadline);
   [[nodiscard]] Time next_deadline() const;

@@ -1,6 +1,7 @@
 // DREQ and DREP, and how a connection ends in each state (IBTA vol. 1, 12.9.8).
 
 #include <cerrno>
+#include <new>
 
 #include "control/cm/manager.h"
 #include "control/cm/refusals.h"
@@ -40,7 +41,25 @@ Status Manager::disconnect(ConnectionId id, std::span<const std::byte> private_d
   }
 }
 
-void Manager::destroy(ConnectionId id, Time now) {
+void Manager::destroy(ConnectionId id, Time now) noexcept {
+  try {
+    end_properly(id, now);
+  } catch (const std::bad_alloc&) {
+    forget(id);
+  }
+}
+
+// Also one whose end_properly() has stopped half-way.
+void Manager::forget(ConnectionId id) noexcept {
+  Connection* const connection = connections_.find(id);
+  if (connection != nullptr) {
+    std::erase_if(events_, [id](const Event& event) { return event.connection == id; });
+    leave_backlog(*connection);
+    connections_.remove(*connection);
+  }
+}
+
+void Manager::end_properly(ConnectionId id, Time now) {
   Connection* connection = connections_.find(id);
   if (connection == nullptr || !connection->held) {
     return;

@@ -17,10 +17,10 @@ Result<ListenerId> Manager::listen(const Match& match, std::uint32_t backlog,
 
 // A program may have the maximum number of listeners, and close them all at once: the cost of
 // ending one mustn't depend on the number of connections.
-void Manager::stop_listening(ListenerId listener, Time now) {
+void Manager::stop_listening(ListenerId listener, Time now) noexcept {
   const Listener* known = listeners_.find(listener);
   if (known != nullptr) {
-    for (const ConnectionId id : connections_.waiting_at(listener)) {
+    for (ConnectionId id = 0; (id = connections_.next_waiting_at(listener, id)) != 0;) {
       const Connection* connection = connections_.find(id);
       if (connection != nullptr && connection->cookie == known->cookie) {
         destroy(id, now);

@@ -105,8 +105,8 @@ class Manager {
   // One sender takes at most half of what others leave of it (requests.h).
   Result<ListenerId> listen(const Match& match, std::uint32_t backlog, std::uint64_t cookie);
   // Its unanswered requests are rejected and destroyed, without further events. Requests with a
-  // cookie of their own (set_cookie) stay.
-  void stop_listening(ListenerId listener, Time now);
+  // cookie of their own (set_cookie) stay. As destroy() where memory has run out.
+  void stop_listening(ListenerId listener, Time now) noexcept;
 
   // Active side. Errors: EINVAL (private data too long, a number out of range), ENOMEM.
   Result<ConnectionId> connect(const ConnectParameters& parameters, Time now);
@@ -134,8 +134,10 @@ class Manager {
   Status answer_service(ConnectionId exchange, const ServiceAnswer& answer, Time now);
 
   // Releases the connection in any state: notifies the peer as the state requires, and reports no
-  // more events. Unknown ids are ignored.
-  void destroy(ConnectionId connection, Time now);
+  // more events. Unknown ids are ignored. Where there is no memory for the message or for TIMEWAIT,
+  // the connection is forgotten at once: the peer then learns of its end by its timeouts, or when
+  // it disconnects, as from an unknown number.
+  void destroy(ConnectionId connection, Time now) noexcept;
   void set_cookie(ConnectionId connection, std::uint64_t cookie);
 
   // The attributes to bring the queue pair to `state`: available after kRequest or connect() for
@@ -199,6 +201,8 @@ class Manager {
                   RejMessage refused, RejectReason reason);
   void begin_disconnect(Connection& connection, std::span<const std::byte> private_data, Time now);
   void abandon(Connection& connection, std::span<const std::byte> private_data, Time now);
+  void end_properly(ConnectionId id, Time now);
+  void forget(ConnectionId id) noexcept;
   bool has_room(const Listener& listener, const Route& route);
   std::uint32_t enter_backlog(Connection& connection, Listener& listener, Time now);
   void leave_backlog(Connection& connection);

@@ -1,6 +1,7 @@
 #include "control/cm_user/user.h"
 
 #include <cerrno>
+#include <new>
 #include <string>
 
 #include "base/sockets/event_socket.h"
@@ -12,7 +13,11 @@ User::~User() {
   channels_.for_each(
       [](std::uint32_t /*handle*/, EventChannel& channel) { channel.forget_events(); });
   ids_.for_each([&](std::uint32_t /*handle*/, Id& id) { destroy(id); });
-  service_.pump();
+  try {
+    service_.pump();
+  } catch (const std::bad_alloc&) {
+    // The next pump() continues.
+  }
 }
 
 Result<User::OpenedChannel> User::open_channel() {
@@ -93,7 +98,7 @@ Id* User::add_requested(Id& listening, const cm::Event& event, const cm::IpHeade
   return &id;
 }
 
-void User::destroy(Id& id) {
+void User::destroy(Id& id) noexcept {
   if (id.memberships != 0) {
     memberships_.for_each([&](std::uint32_t handle, Membership& membership) {
       if (membership.id == &id) {
@@ -168,7 +173,7 @@ Result<Membership*> User::add_membership(Id& id, std::uint64_t uid, const Gid& g
   return added;
 }
 
-void User::remove_membership(std::uint32_t handle) {
+void User::remove_membership(std::uint32_t handle) noexcept {
   const std::unique_ptr<Membership> membership = memberships_.remove(handle);
   --membership->id->memberships;
   membership->id->device->leave_group(membership->group);

@@ -48,8 +48,9 @@ class User {
   // Adds an id for a request to a listening id; nullptr: limit reached.
   Id* add_requested(Id& listening, const cm::Event& event, const cm::IpHeader& header);
   [[nodiscard]] Id* id(std::uint32_t handle) const { return ids_.find(handle); }
-  // Destroys the id with its events, memberships, port and connection (the peer is notified).
-  void destroy(Id& id);
+  // Destroys the id with its events, memberships, port and connection (the peer is notified, if
+  // there is memory for that). Needs none itself: a program's end can't fail.
+  void destroy(Id& id) noexcept;
 
   // Counts an event that the program has written to the id's channel. ENOMEM: too many are queued.
   Status add_written(Id& id);
@@ -62,7 +63,7 @@ class User {
   [[nodiscard]] Membership* membership(std::uint32_t handle) const {
     return memberships_.find(handle);
   }
-  void remove_membership(std::uint32_t handle);
+  void remove_membership(std::uint32_t handle) noexcept;
 
  private:
   Service& service_;

@@ -83,16 +83,17 @@ Result<Outcome> open_paging(Conversation& conversation, Request& request, Reply*
   if (!mirror) {
     return mirror.error();
   }
-  auto channels = paging->open(*mirror, session.peer());
-  if (!channels) {
-    return channels.error();
-  }
   if (!request.opening->why_not.empty()) {
     // Logged here, since later failures can't name the reason: registering succeeds, and memory
     // that can be shared is accessible.
     conversation.services().errors.add(
         session.id(), session.peer(), *session.account(),
         "on demand only shared memory can be reached: " + request.opening->why_not);
+  }
+  reply->descriptors.reserve(2);
+  auto channels = paging->open(*mirror, session.peer());
+  if (!channels) {
+    return channels.error();
   }
   if (session.mirror() != nullptr) {
     paging->close(session.mirror());

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <new>
 #include <set>
 #include <string>
 #include <utility>
@@ -324,9 +325,14 @@ Status Device::join_group(const Gid& group) {
   return ok();
 }
 
-void Device::leave_group(const Gid& group) {
-  if (groups_.leave(group)) {
+void Device::leave_group(const Gid& group) noexcept {
+  if (!groups_.leave(group)) {
+    return;
+  }
+  try {
     report_group(group, false, std::nullopt);
+  } catch (const std::bad_alloc&) {
+    // Routers notice that nobody answers their queries for it.
   }
 }
 

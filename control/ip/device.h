@@ -116,7 +116,8 @@ class Device {
   // Reference-counted membership in a multicast group: the first join and the last leave are
   // reported to the network (IGMP, MLD), and its queries are answered. EINVAL, ENOMEM.
   Status join_group(const Gid& group);
-  void leave_group(const Gid& group);
+  // If there is no memory for the report, the network isn't told.
+  void leave_group(const Gid& group) noexcept;
   [[nodiscard]] const MulticastGroups& groups() const { return groups_; }
 
  private:

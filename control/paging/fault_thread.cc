@@ -61,8 +61,8 @@ void FaultThread::open(const std::shared_ptr<Mirror>& mirror,
   tasks_.put([this, mirror] { channel_of(mirror.get()); });
 }
 
-void FaultThread::close(const std::shared_ptr<Mirror>& mirror) {
-  tasks_.put([this, mirror] {
+TaskQueue::Task FaultThread::make_closing(const std::shared_ptr<Mirror>& mirror) {
+  return TaskQueue::make_task([this, mirror] {
     channel_of(mirror.get());
     drop(mirror.get());
     pager_.changed(mirror, clock());

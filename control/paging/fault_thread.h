@@ -42,7 +42,9 @@ class FaultThread final : public FaultWaiters, private PagingPeer {
   // Called by the control thread. `socket`: the daemon's end of the program's share channel.
   void open(const std::shared_ptr<Mirror>& mirror, std::shared_ptr<const ForeignSocket> socket,
             const Peer& peer);
-  void close(const std::shared_ptr<Mirror>& mirror);
+  // What close() has the thread do, which can't fail any more.
+  [[nodiscard]] TaskQueue::Task make_closing(const std::shared_ptr<Mirror>& mirror);
+  void close(TaskQueue::Task&& closing) { tasks_.put(std::move(closing)); }
   void prefetch(Prefetch wanted);
 
   void retry_faults(const std::shared_ptr<Mirror>& mirror) override;  // any thread

@@ -63,8 +63,8 @@ void InvalidationThread::open(const std::shared_ptr<Mirror>& mirror,
 // large one at once takes long and would delay all other programs. The program, which may still
 // run, doesn't wait for it: no region is left that gives access to its memory, and hang_up() waits
 // for copies.
-void InvalidationThread::close(const std::shared_ptr<Mirror>& mirror) {
-  tasks_->put([this, mirror] {
+TaskQueue::Task InvalidationThread::make_closing(const std::shared_ptr<Mirror>& mirror) {
+  return TaskQueue::make_task([this, mirror] {
     if (const auto at = channels_.find(mirror.get()); at != channels_.end()) {
       hang_up(at->second);
       if (at->second.closing) {

@@ -44,8 +44,10 @@ class InvalidationThread final : public PageRemover {
 
   // Called by the control thread. `socket`: the daemon's end of the program's invalidation channel.
   void open(const std::shared_ptr<Mirror>& mirror, std::shared_ptr<const ForeignSocket> socket);
+  // What close() has the thread do, which can't fail any more.
+  [[nodiscard]] TaskQueue::Task make_closing(const std::shared_ptr<Mirror>& mirror);
   // REQUIRES: no region uses the mirror any more.
-  void close(const std::shared_ptr<Mirror>& mirror);
+  void close(TaskQueue::Task&& closing) { tasks_->put(std::move(closing)); }
 
   // Any thread.
   void forget(const std::shared_ptr<Mirror>& mirror, std::uint64_t first,

@@ -139,16 +139,24 @@ Result<PagingService::Channels> PagingService::open(const std::shared_ptr<Mirror
     return std::make_shared<ForeignSocket>(std::move(end), mirror->user(), helpers_,
                                            std::move(charge));
   };
+  // Should a later step fail for want of memory, the program's ends are closed, which ends the
+  // channels that the threads have opened.
+  Closing closing{.faults = fault_thread_.make_closing(mirror),
+                  .invalidations = invalidation_thread_.make_closing(mirror)};
   fault_thread_.open(mirror, socket(share->first, *share_charge), peer);
   invalidation_thread_.open(mirror, socket(invalidate->first, *invalidate_charge));
+  closings_.insert_or_assign(mirror.get(), std::move(closing));
   return Result<Channels>(
       Channels{.share = std::move(share->second), .invalidate = std::move(invalidate->second)});
 }
 
-void PagingService::close(const std::shared_ptr<Mirror>& mirror) {
+void PagingService::close(const std::shared_ptr<Mirror>& mirror) noexcept {
   mirror->close();
-  fault_thread_.close(mirror);
-  invalidation_thread_.close(mirror);
+  if (const auto at = closings_.find(mirror.get()); at != closings_.end()) {
+    fault_thread_.close(std::move(at->second.faults));
+    invalidation_thread_.close(std::move(at->second.invalidations));
+    closings_.erase(at);
+  }
 }
 
 }  // namespace uroce::control

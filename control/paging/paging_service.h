@@ -43,8 +43,9 @@ class PagingService {
     UniqueFd invalidate;
   };
   Result<Channels> open(const std::shared_ptr<Mirror>& mirror, const Peer& peer);
-  // The session ends: pending faults fail, and the sockets are closed soon.
-  void close(const std::shared_ptr<Mirror>& mirror);
+  // The session ends: pending faults fail, and the sockets are closed soon. Once for each mirror
+  // for which open() has succeeded; allocates nothing.
+  void close(const std::shared_ptr<Mirror>& mirror) noexcept;
   void prefetch(Prefetch wanted) { fault_thread_.prefetch(std::move(wanted)); }
 
   // Readable when a command that waits for pages may continue; control_woken() clears it.
@@ -65,6 +66,10 @@ class PagingService {
   [[nodiscard]] const FaultJournal& journal() const { return queues_.faults.journal; }
 
  private:
+  // What close() has the threads do, made by open().
+  struct Closing {
+    TaskQueue::Task faults, invalidations;
+  };
   std::shared_ptr<FaultCount> faults_of(const User& user);
 
   PagingQueues& queues_;
@@ -72,6 +77,7 @@ class PagingService {
   PagingLimits limits_;
   std::shared_ptr<HelperPool> helpers_ = std::make_shared<HelperPool>();
   std::map<User, std::weak_ptr<FaultCount>> user_faults_;  // used by the control thread only
+  std::map<Mirror*, Closing> closings_;                    // likewise; of open mirrors
   std::shared_ptr<EventFd> control_event_ = std::make_shared<EventFd>();
   InvalidationThread invalidation_thread_;
   FaultThread fault_thread_;

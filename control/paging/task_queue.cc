@@ -1,20 +1,18 @@
 #include "control/paging/task_queue.h"
 
-#include <utility>
-
 namespace uroce::control {
 
-void TaskQueue::put(std::function<void()> task) {
+void TaskQueue::put(Task&& task) noexcept {
   {
     const std::lock_guard lock(mutex_);
-    tasks_.push_back(std::move(task));
+    tasks_.splice(tasks_.end(), task);
   }
   event_.ring();
 }
 
 void TaskQueue::run() {
   event_.clear();
-  std::vector<std::function<void()>> tasks;
+  Task tasks;
   {
     const std::lock_guard lock(mutex_);
     tasks.swap(tasks_);

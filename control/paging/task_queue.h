@@ -3,8 +3,9 @@
 // Tasks for a thread, from other threads, run between two of its turns.
 
 #include <functional>
+#include <list>
 #include <mutex>
-#include <vector>
+#include <utility>
 
 #include "base/event_fd.h"
 
@@ -12,15 +13,26 @@ namespace uroce::control {
 
 class TaskQueue {
  public:
-  void put(std::function<void()> task);  // any thread
-  void run();                            // the thread itself: all queued tasks
+  // A list of one, made beforehand, so that putting it allocates nothing: the end of a session
+  // can't fail.
+  using Task = std::list<std::function<void()>>;
+  static Task make_task(std::function<void()> run) {
+    Task one;
+    one.push_back(std::move(run));
+    return one;
+  }
+
+  // Any thread.
+  void put(Task&& task) noexcept;
+  void put(std::function<void()> run) { put(make_task(std::move(run))); }
+  void run();  // the thread itself: all queued tasks
   // Readable while tasks are queued.
   [[nodiscard]] int descriptor() const { return event_.get(); }
 
  private:
   EventFd event_;
   std::mutex mutex_;
-  std::vector<std::function<void()>> tasks_;
+  Task tasks_;
 };
 
 }  // namespace uroce::control

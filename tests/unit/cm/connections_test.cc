@@ -17,8 +17,11 @@ class ConnectionsTest : public ::testing::Test {
     return connection;
   }
   [[nodiscard]] std::set<ConnectionId> waiting_at(ListenerId listener) const {
-    const auto ids = connections.waiting_at(listener);
-    return {ids.begin(), ids.end()};
+    std::set<ConnectionId> ids;
+    for (ConnectionId id = 0; (id = connections.next_waiting_at(listener, id)) != 0;) {
+      ids.insert(id);
+    }
+    return ids;
   }
 
   std::mt19937_64 random{1};

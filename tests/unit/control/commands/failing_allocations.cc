@@ -8,16 +8,18 @@
 namespace uroce::test {
 
 thread_local int until_failure = -1;
+thread_local bool fails_for_good = false;
 
 }  // namespace uroce::test
 
 namespace {
 
+using uroce::test::fails_for_good;
 using uroce::test::until_failure;
 
 void* allocate_or_fail(std::size_t bytes, std::size_t alignment) {
   const bool fails = until_failure == 0;
-  until_failure -= until_failure >= 0 ? 1 : 0;
+  until_failure -= until_failure > 0 || (fails && !fails_for_good) ? 1 : 0;
   const std::size_t whole = (bytes + alignment - 1) / alignment * alignment;
   void* const memory = fails ? nullptr : std::aligned_alloc(alignment, whole);
   if (memory == nullptr) {

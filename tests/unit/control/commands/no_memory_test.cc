@@ -1,7 +1,6 @@
 // Making or destroying an object when memory runs out, at each allocation of the command: the state
 // afterwards is as before, and the command can be repeated.
 
-#include <memory>
 #include <utility>
 #include <vector>
 
@@ -53,25 +52,6 @@ TEST_F(NoMemoryTest, WhatIsDestroyedNeedsNoMemory) {
   const auto target = program.ask(abi::Command::kCreateQp, xrc_target(xrcd));
   ASSERT_EQ(target.header.error, 0) << target.message();
   expect_no_allocation(abi::Command::kDestroyQp, target.as<abi::CreateQpReply>().handle);
-}
-
-// It can't fail: what it left would belong to nobody.
-TEST_F(NoMemoryTest, EndingASessionNeedsNoMemory) {
-  auto ending = std::make_unique<Program>(rig);
-  ending->open();
-  ASSERT_EQ(ending->make_pd(), pd);
-  ASSERT_EQ(ending->make_cq(), cq);
-  for (int i = 0; i < 3; ++i) {
-    EXPECT_EQ(ending->ask(abi::Command::kCreateQp, ending->rc_qp(pd, cq)).header.error, 0);
-    EXPECT_EQ(ending->ask(abi::Command::kCreateSrq, srq()).header.error, 0);
-    EXPECT_EQ(ending->ask(abi::Command::kCreateAh, address_handle()).header.error, 0);
-    EXPECT_EQ(ending->ask(abi::Command::kAllocMw, abi::AllocMwRequest{{}, pd, 1}).header.error, 0);
-    const Record wanted = make_record(abi::Command::kRegMr, region(abi::PieceKind::kProcMem));
-    EXPECT_EQ(ending->send({wanted.bytes, {}}).header.error, 0);
-  }
-  until_failure = kMany;
-  ending.reset();
-  EXPECT_EQ(std::exchange(until_failure, -1), kMany) << "nothing was allocated";
 }
 
 TEST_F(NoMemoryTest, AnXrcReceivingQueuePairLeavesNothing) {
