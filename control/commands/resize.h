@@ -1,7 +1,7 @@
 #pragma once
 
 // Moves a resized ring to its new memory in steps, each a task of the first worker, so that other
-// queue pairs there wait for one step, not for 16 MiB.
+// queue pairs there wait for one step, not for the whole ring.
 
 #include <cerrno>
 #include <cstdint>

@@ -1,6 +1,6 @@
 #pragma once
 
-// Copies a ring into another one, a bounded number of bytes per step: a ring can have 16 MiB, and
+// Copies a ring into another one, a bounded number of bytes per step: a ring can have 256 MiB, and
 // how much of it is in use is up to its program. Between two steps the old ring stays in use.
 
 #include <algorithm>

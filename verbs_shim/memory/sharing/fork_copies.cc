@@ -18,8 +18,8 @@
 namespace uroce::shim {
 namespace {
 
-// How long a parent waits for its child's copies, plus the time per GiB of them, which takes half a
-// second if the processor is free, and the memory is there.
+// How long a parent waits for its child's copies, plus the time per GiB of them, which takes
+// several seconds where new pages are dear (fork_gib_ms of tests/bench/registration_bench.cc).
 constexpr std::chrono::seconds kTimeoutMin{30};
 constexpr std::chrono::seconds kTimeoutPerGib{20};
 
