@@ -166,10 +166,10 @@ void SendQueue::copy(std::uint32_t index) {
     std::memcpy(&sge, posted_tail, sizeof(sge));
     std::atomic_signal_fence(std::memory_order_seq_cst);  // as above
     std::memcpy(tail, &sge, sizeof(sge));
-    entry.length = sge.length;
     if (sge.length > kMessageBytesMax) {
-      entry.refuse(WcStatus::kLocLenErr, Failure::kSendTooLong);
+      return entry.refuse(WcStatus::kLocLenErr, Failure::kSendTooLong);
     }
+    entry.length = sge.length;
     return;
   }
   std::memcpy(tail, posted_tail, wr.payload_count * sizeof(abi::Sge));
