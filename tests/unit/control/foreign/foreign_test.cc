@@ -26,6 +26,22 @@ namespace {
 
 using abi::Command;
 
+// The user's helper does nothing meanwhile: so the daemon doesn't close its copy of a descriptor
+// before the test has closed its own, and it is the daemon that closes the last one.
+class HeldHelper {
+ public:
+  explicit HeldHelper(HelperPool& helpers) {
+    EXPECT_TRUE(helpers.run({.uid = ::getuid()},
+                            [released = released_.get_future().share()] { released.wait(); }));
+  }
+  ~HeldHelper() { released_.set_value(); }
+  HeldHelper(const HeldHelper&) = delete;
+  HeldHelper& operator=(const HeldHelper&) = delete;
+
+ private:
+  std::promise<void> released_;
+};
+
 class Foreign : public ::testing::Test {
  protected:
   Foreign() {
@@ -70,6 +86,10 @@ class Foreign : public ::testing::Test {
     std::memcpy(record.bytes.data(), &header, sizeof(header));
     ASSERT_EQ(send_record(connection.get(), record), Sending::kSent);
   }
+  void pass_lingering(const UniqueFd& connection, Command command) {
+    const HeldHelper held(*rig.services.helpers);
+    pass(connection, command, lingering.take());
+  }
   void expect_that_others_are_served() {
     const auto begin = std::chrono::steady_clock::now();
     EXPECT_EQ(ask(victim, make_record(Command::kListDevices, abi::RequestHeader{})).header.error,
@@ -91,7 +111,7 @@ class Foreign : public ::testing::Test {
 
 TEST_F(Foreign, ADescriptorThatTakesForEverToCloseBlocksOnlyItsUsersDescriptors) {
   const UniqueFd attacker = connect();
-  pass(attacker, Command::kShareArena, lingering.take());
+  pass_lingering(attacker, Command::kShareArena);
   expect_that_others_are_served();
   const Answer late = receive(attacker);
   EXPECT_EQ(late.header.error, ETIMEDOUT);
@@ -118,7 +138,7 @@ TEST_F(Foreign, ADescriptorThatTakesForEverToCloseBlocksOnlyItsUsersDescriptors)
 
 TEST_F(Foreign, OfARefusedRecordBlocksNobody) {
   const UniqueFd attacker = connect();
-  pass(attacker, static_cast<Command>(9'999), lingering.take());
+  pass_lingering(attacker, static_cast<Command>(9'999));
   expect_that_others_are_served();
 }
 
@@ -126,18 +146,21 @@ TEST_F(Foreign, OfARefusedRecordBlocksNobody) {
 TEST_F(Foreign, OfAnUnreceivedRecordBlocksNobody) {
   UniqueFd attacker;
   Record record = make_record(Command::kShareArena, abi::ShareArenaRequest{});
+  auto held = std::make_unique<HeldHelper>(*rig.services.helpers);
   record.descriptors.push_back(lingering.take());
   do {  // the first record may end the connection before the second is sent
     attacker = connect();
     ASSERT_EQ(::send(attacker.get(), "nonsense", 8, 0), 8);
   } while (send_record(attacker.get(), record) != Sending::kSent);
   record.descriptors.clear();
+  held.reset();
   attacker.reset();
   expect_that_others_are_served();
 }
 
 TEST_F(Foreign, ManyAtOnceBlockNobody) {
   const UniqueFd attacker = connect();
+  auto held = std::make_unique<HeldHelper>(*rig.services.helpers);
   UniqueFd slow = lingering.take();
   Record record = make_record(Command::kListDevices, abi::RequestHeader{});
   for (std::uint32_t i = 0; i < kDescriptorsMax; ++i) {
@@ -146,6 +169,7 @@ TEST_F(Foreign, ManyAtOnceBlockNobody) {
   ASSERT_EQ(send_record(attacker.get(), record), Sending::kSent);
   record.descriptors.clear();
   slow.reset();
+  held.reset();
   expect_that_others_are_served();
 }
 
@@ -167,7 +191,7 @@ TEST_F(Foreign, ARegistrationIsRefusedWhileTheUsersHelperHangs) {
   request.pieces[0].length = 4096;
   request.pieces[0].kind = abi::PieceKind::kProcMem;
   const UniqueFd attacker = connect();
-  pass(attacker, Command::kShareArena, lingering.take());
+  pass_lingering(attacker, Command::kShareArena);
   expect_that_others_are_served();
   const Answer refused = ask(program, make_record(Command::kRegMr, body));
   EXPECT_EQ(refused.header.error, EBUSY) << refused.message();
