@@ -10,6 +10,7 @@
 #include "dataplane/wire/kept_report.h"
 
 namespace uroce::check {
+
 Stream::Read* Stream::read_at(Position at) {
   const auto behind =
       std::upper_bound(reads_.begin(), reads_.end(), at,

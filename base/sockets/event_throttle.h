@@ -9,8 +9,8 @@
 // An event that took long may just have been preempted. So its channel is only marked as suspect,
 // and the processor time of its next event is measured. That has no preemption in it, but
 // interrupts, and what a hypervisor takes, of which one event in a thousand has more than kCostly
-// on a busy virtual machine. So the second event only gives cause for doubt, and the channel waits
-// as long as it took; the third decides.
+// on a busy virtual machine. So the second event only gives cause for doubt, and the channels in
+// doubt wait as long as the newest such event took; the third decides.
 
 #include <algorithm>
 #include <cstdint>

@@ -135,7 +135,7 @@ class Manager {
 
   // Releases the connection in any state: notifies the peer as the state requires, and reports no
   // more events. Unknown ids are ignored. Where there is no memory for the message or for TIMEWAIT,
-  // the connection is forgotten at once: the peer then learns of its end by its timeouts, or when
+  // the connection is forgotten at once: the peer then learns of its end when it sends, or when
   // it disconnects, as from an unknown number.
   void destroy(ConnectionId connection, Time now) noexcept;
   void set_cookie(ConnectionId connection, std::uint64_t cookie);

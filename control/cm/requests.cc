@@ -32,10 +32,13 @@ Requests::Admission Requests::admission(const Listener& listener, const Gid& add
 
 std::uint32_t Requests::add(Listener* listener, const Gid& address) {
   const Gid sender = host_of(address);
+  // These may throw, so nothing is counted before.
+  std::uint32_t& of_listener = counts_[{listener->id, sender}];
+  std::uint32_t& of_all = counts_[{kAll, sender}];
   ++listener->waiting;
   ++waiting_;
-  ++counts_[{kAll, sender}];
-  return counts_[{listener->id, sender}]++;
+  ++of_all;
+  return of_listener++;
 }
 
 void Requests::remove(ListenerId id, Listener* listener, const Gid& address) {

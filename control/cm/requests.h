@@ -31,8 +31,7 @@ class Requests {
   void remove(ListenerId id, Listener* listener, const Gid& sender);
 
  private:
-  using Counts =
-      std::map<std::pair<ListenerId, Gid>, std::uint32_t>;  // by host_of(); without zeroes
+  using Counts = std::map<std::pair<ListenerId, Gid>, std::uint32_t>;  // by host_of()
   static constexpr ListenerId kAll = 0;  // not a listener's number: the total over all listeners
 
   [[nodiscard]] std::uint32_t count(ListenerId id, const Gid& sender) const;

@@ -16,7 +16,7 @@ User::~User() {
   try {
     service_.pump();
   } catch (const std::bad_alloc&) {
-    // The next pump() continues.
+    // What was being delivered is lost; the next pump() delivers the rest.
   }
 }
 

@@ -291,7 +291,8 @@ void Qp::flush(Turn& turn) {
 // yet. Flushes no more than a ring holds: control looks once.
 void Qp::finish_sqe(Turn& turn) {
   next_flush_ = kNever;
-  (void)requester_.flush(turn, config_.send_entry_count);
+  // One more than there can be: the requester reports the flush when nothing is left.
+  (void)requester_.flush(turn, config_.send_entry_count + 1);
 }
 
 void Qp::on_kept_dropped() {

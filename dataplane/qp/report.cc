@@ -63,7 +63,9 @@ void Requester::report_oldest(abi::WcStatus status, Failure failure, Turn& turn)
       .owner = qp_.config_.owner,
       .wr_id = entry.wr_id,
       .address = names_remote(entry.opcode) ? entry.remote_address : 0,
-      .length = entry.opcode == abi::WrOpcode::kFlush ? entry.flush.length : entry.length,
+      .length = entry.opcode == abi::WrOpcode::kFlush && failure != Failure::kSendOpcode
+                    ? entry.flush.length
+                    : entry.length,
       .limit = 0};
   switch (failure) {
     case Failure::kSendKey:
@@ -78,10 +80,12 @@ void Requester::report_oldest(abi::WcStatus status, Failure failure, Turn& turn)
     case Failure::kBindRegion:
     case Failure::kBindRight:
     case Failure::kBindRange:
-    case Failure::kBindWindow:
       report.key = entry.bind.lkey;
       report.address = entry.remote_address;
       report.length = entry.bind.length;
+      break;
+    case Failure::kBindWindow:
+      report.key = entry.rkey;
       break;
     case Failure::kInvalidateLocal:
       report.key = entry.immediate;

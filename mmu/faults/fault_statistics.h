@@ -32,7 +32,7 @@ class FaultStatistics {
  public:
   // Regions beyond are counted under key 0.
   static constexpr std::size_t kRegionsMax = 4'096;
-  // Regions that by_region() copies at a time.
+  // Regions that by_region() copies under one hold of the mutex.
   static constexpr std::size_t kStep = 64;
 
   void enter(const PageFault& fault);

@@ -1,6 +1,6 @@
 // What the kernel takes for calls that uroce makes, or avoids for that reason: the figures behind
 // choices that docs/ and the folders' READMEs explain. Nothing of uroce runs here. Medians of
-// rounds; what the kernel refuses to this user is left out.
+// rounds where rounds are cheap; what the kernel refuses to this user is left out.
 //
 //   build/tests/bench/kernel_bench [--json] [--brief]
 //
@@ -141,11 +141,10 @@ void measure_pages(std::uint64_t pages, Figures* figures) {
   const std::uint64_t length = pages * kPage;
   UROCE_CHECK(file.valid() && ::ftruncate(file.get(), static_cast<off_t>(length)) == 0);
   std::byte* const memory = map(length, MAP_SHARED, file.get());
-  constexpr int kPopulateWrite = 23;  // MADV_POPULATE_WRITE, Linux 5.14
   std::vector<double> populating, touching;
   for (std::uint64_t at = 0; at < length; at += kPage) {
     populating.push_back(
-        ns_of([&] { UROCE_CHECK(::madvise(memory + at, kPage, kPopulateWrite) == 0); }));
+        ns_of([&] { UROCE_CHECK(::madvise(memory + at, kPage, MADV_POPULATE_WRITE) == 0); }));
     touching.push_back(
         ns_of([&] { *static_cast<volatile std::byte*>(memory + at) = std::byte{1}; }));
   }

@@ -71,7 +71,9 @@ void drop_completions_of(std::uint32_t qpn, Cq& cq) {
     const abi::Cqe& cqe = entries[index & cq.mask];
     if (cqe.qp_num != qpn) {
       --kept;
-      entries[kept & cq.mask] = cqe;
+      if (kept != index) {
+        entries[kept & cq.mask] = cqe;
+      }
     }
   }
   cq.consumer = kept;
@@ -101,10 +103,11 @@ int poll_cq(ibv_cq* base, int entry_count, ibv_wc* wc) {
 }
 
 void drop_completions(const ibv_qp& qp) {
-  for (ibv_cq* cq : {qp.send_cq, qp.recv_cq}) {
-    if (cq != nullptr) {
-      drop_completions_of(qp.qp_num, *of(cq));
-    }
+  if (qp.send_cq != nullptr) {
+    drop_completions_of(qp.qp_num, *of(qp.send_cq));
+  }
+  if (qp.recv_cq != nullptr && qp.recv_cq != qp.send_cq) {
+    drop_completions_of(qp.qp_num, *of(qp.recv_cq));
   }
 }
 

@@ -16,7 +16,8 @@ int req_notify_cq(ibv_cq* cq, int solicited_only);
 void fill_wr_operations(Qp& qp);    // qp_ex.cc
 void fill_poll_operations(Cq& cq);  // cq_ex.cc
 
-// Removes unpolled completions of this queue pair from its queues.
+// Removes unpolled completions of this queue pair from its queues. REQUIRES: this thread isn't
+// between ibv_start_poll() and ibv_end_poll() of one of them, which it has locked then.
 void drop_completions(const ibv_qp& qp);
 
 // Notifies the worker of new work of this queue pair, and wakes it if it sleeps. REQUIRES: the

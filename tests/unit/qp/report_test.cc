@@ -108,6 +108,16 @@ TEST(Report, NamesTheRegionAndRangeOfAWindowThatCantBeBound) {
   EXPECT_EQ(report.length, 64U);
 }
 
+TEST(Report, NamesTheWindowThatCantBeBound) {
+  QpPair pair;
+  abi::SendWr bind = send_wr(7, WrOpcode::kBindMw);
+  bind.rkey = 0x5678;
+  bind.bind = {.length = 64, .lkey = pair.b.key(), .access = kAccessRemoteWrite};
+  pair.b.post_send(bind);
+  pair.exchange();
+  EXPECT_EQ(report_of(pair.b, Failure::kBindWindow).key, 0x5678U);
+}
+
 TEST(Report, NamesTheKeyThatCantBeInvalidated) {
   QpPair pair;
   abi::SendWr invalidate = send_wr(7, WrOpcode::kLocalInv);

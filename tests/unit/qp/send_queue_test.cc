@@ -125,6 +125,10 @@ TEST(SendQueue, TheSmallestEntryHoldsALineAndNoMore) {
 TEST(SendQueue, RefusesLengthsThatCanNotBe) {
   expect_refused(WcStatus::kLocLenErr, Failure::kSendTooLong, [](QpPair& pair) {
     pair.a.post_send(rdma_wr(3, WrOpcode::kRdmaWrite, pair.b, 0),
+                     std::array{pair.a.sge(0, (1U << 31U) + 1)});
+  });
+  expect_refused(WcStatus::kLocLenErr, Failure::kSendTooLong, [](QpPair& pair) {
+    pair.a.post_send(rdma_wr(3, WrOpcode::kRdmaWrite, pair.b, 0),
                      std::array{pair.a.sge(0, 0xFFFF'FFFF), pair.a.sge(0, 0xFFFF'FFFF)});
   });
   expect_refused(WcStatus::kLocLenErr, Failure::kSendLength, [](QpPair& pair) {

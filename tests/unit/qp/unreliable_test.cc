@@ -183,6 +183,23 @@ TEST_F(Unreliable, WhatWasPostedInSqeIsFlushedThoughItsDoorbellComesLater) {
   expect(3, WcStatus::kSuccess);
 }
 
+TEST_F(Unreliable, AWholeRingThatIsFlushedOnTheWayToRtsIsReported) {
+  given(QpType::kUc);
+  rig_->sends.post_send(send_wr(1, WrOpcode::kSend),
+                        std::array{abi::Sge{kUnreliableIova, 8, 0xBAD}});
+  rig_->doorbell();
+  EXPECT_TRUE(rig_->transmit().empty());
+  ASSERT_EQ(rig_->qp().state(), QpState::kSqe);
+  constexpr std::uint32_t kEntries = 64;  // QpRig::Options
+  for (std::uint32_t i = 0; i < kEntries; ++i) {
+    rig_->sends.post_send(send_wr(2, WrOpcode::kSend), std::array{sge(8)});
+  }
+  rig_->to_state(QpState::kRts);
+  ASSERT_FALSE(rig_->events.reports.empty());
+  EXPECT_EQ(rig_->events.reports.back().failure, Failure::kFlushed);
+  EXPECT_EQ(rig_->events.reports.back().count, kEntries);
+}
+
 TEST_F(Unreliable, DatagramsGoWhereTheirHandlesSay) {
   given(QpType::kUd);
   given_address(3, "10.77.0.30");

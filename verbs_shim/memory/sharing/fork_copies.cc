@@ -96,7 +96,8 @@ void make_private(int arena, std::uint64_t page_size, const AreaRange& area) {
   }
   if (again == nullptr) {
     if (!copy_extents(arena, start, area.offset, length)) {
-      kernel::munmap(start, length);  // as above: zeroes would be taken for the parent's data
+      // As above: zeroes, or what is mapped here next, would be taken for the parent's data.
+      kernel::mprotect(start, length, PROT_NONE);
       return;
     }
   } else {
