@@ -84,7 +84,7 @@ Status ShmRendezvous::check() const {
     return system_error(("no socket can be made in " + folder).c_str());
   }
   struct stat about {};
-  if (::lstat(path_.c_str(), &about) == 0 && !is_socket_at(path_)) {
+  if (::lstat(path_.c_str(), &about) == 0 && !S_ISSOCK(about.st_mode)) {
     return Error{EEXIST, path_ + " exists and isn't a socket"};
   }
   return ok();
