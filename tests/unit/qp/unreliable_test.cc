@@ -22,6 +22,16 @@ class Unreliable : public testing::Test {
         QpRig::Options{.type = type, .addresses = type == QpType::kUd ? &addresses_ : nullptr});
     key_ = rig_->add_region(memory_, kUnreliableIova, kAccessLocalWrite);
   }
+  // A UC queue pair whose work request 1 has failed, so that its send queue has stopped (SQE).
+  void given_stopped() {
+    given(QpType::kUc);
+    rig_->sends.post_send(send_wr(1, WrOpcode::kSend),
+                          std::array{abi::Sge{kUnreliableIova, 8, 0xBAD}});
+    rig_->doorbell();
+    EXPECT_TRUE(rig_->transmit().empty());
+    expect(1, WcStatus::kLocProtErr, Failure::kSendKey);
+    EXPECT_EQ(rig_->qp().state(), QpState::kSqe);
+  }
   void given_address(std::uint32_t handle, const char* destination, PdId pd = QpRig::kPd) {
     Path path = local_path();
     path.destination_gid = *parse_ip(destination);
@@ -166,13 +176,7 @@ TEST_F(Unreliable, NothingToBeFlushedIsSentOnceBackInRts) {
 
 // The program posted it while the send queue was stopped, and the worker hasn't seen the doorbell.
 TEST_F(Unreliable, WhatWasPostedInSqeIsFlushedThoughItsDoorbellComesLater) {
-  given(QpType::kUc);
-  rig_->sends.post_send(send_wr(1, WrOpcode::kSend),
-                        std::array{abi::Sge{kUnreliableIova, 8, 0xBAD}});
-  rig_->doorbell();
-  EXPECT_TRUE(rig_->transmit().empty());
-  expect(1, WcStatus::kLocProtErr, Failure::kSendKey);
-  ASSERT_EQ(rig_->qp().state(), QpState::kSqe);
+  given_stopped();
   rig_->sends.post_send(send_wr(2, WrOpcode::kSend), std::array{sge(8)});
   rig_->to_state(QpState::kRts);
   expect(2, WcStatus::kWrFlushErr, Failure::kFlushed);
@@ -184,12 +188,7 @@ TEST_F(Unreliable, WhatWasPostedInSqeIsFlushedThoughItsDoorbellComesLater) {
 }
 
 TEST_F(Unreliable, AWholeRingThatIsFlushedOnTheWayToRtsIsReported) {
-  given(QpType::kUc);
-  rig_->sends.post_send(send_wr(1, WrOpcode::kSend),
-                        std::array{abi::Sge{kUnreliableIova, 8, 0xBAD}});
-  rig_->doorbell();
-  EXPECT_TRUE(rig_->transmit().empty());
-  ASSERT_EQ(rig_->qp().state(), QpState::kSqe);
+  given_stopped();
   constexpr std::uint32_t kEntries = 64;  // QpRig::Options
   for (std::uint32_t i = 0; i < kEntries; ++i) {
     rig_->sends.post_send(send_wr(2, WrOpcode::kSend), std::array{sge(8)});
