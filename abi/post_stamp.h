@@ -3,9 +3,8 @@
 // Time stamps of posts, for the daemon's latency histograms (dataplane/qp/latency), which time one
 // work request per queue at a time. Reading the clock costs more than the rest of a post, so the
 // program does it only on request: each request has a number, and the program's next post answers
-// it. The request lies next to the consumer index, which the program reads before each post and the
-// daemon writes anyway; the answer next to the producer index, where it is the other way round. So
-// no cache line moves more often than without.
+// it. Request and answer lie next to the producer index, which the program writes with each post
+// and the daemon reads then: no other cache line has to move for them.
 //
 // A side that doesn't implement this leaves zeros, and the daemon works without stamps. The values
 // are hints: the daemon accepts no index that it hasn't found in the ring, and no time before its
@@ -28,7 +27,7 @@ struct PostStamp {
 // The daemon's side.
 
 inline void request_stamp(RingControl& ring, std::uint32_t number) {
-  ring.consumer.stamp_wanted.store(number, std::memory_order_relaxed);
+  ring.producer.stamp_wanted.store(number, std::memory_order_relaxed);
 }
 
 // REQUIRES: the producer's index was loaded with acquire; then the stamp of what it covers is seen.
@@ -43,7 +42,7 @@ inline PostStamp stamp_of(const RingControl& ring) {
 // The program's side.
 
 inline bool wants_stamp(const RingControl& ring) {
-  return ring.consumer.stamp_wanted.load(std::memory_order_relaxed) !=
+  return ring.producer.stamp_wanted.load(std::memory_order_relaxed) !=
          ring.producer.stamp_given.load(std::memory_order_relaxed);
 }
 
@@ -51,7 +50,7 @@ inline bool wants_stamp(const RingControl& ring) {
 // stamped each time: the first one would always wait least.
 inline void give_stamp(RingControl& ring, std::uint32_t first, std::uint32_t count,
                        std::uint64_t time_ns) {
-  const std::uint32_t number = ring.consumer.stamp_wanted.load(std::memory_order_relaxed);
+  const std::uint32_t number = ring.producer.stamp_wanted.load(std::memory_order_relaxed);
   const std::uint32_t place = count == 0 ? 0 : number % count;
   ring.producer.stamped.store(first + place, std::memory_order_relaxed);
   ring.producer.stamp_ns.store(time_ns, std::memory_order_relaxed);

@@ -19,15 +19,19 @@ namespace uroce::abi {
 // A free-running index. The side that owns it stores with release after it has written (producer)
 // or read (consumer) the entries; the other side loads it with acquire before it reads (or
 // overwrites) them.
+//
+// In a work queue the daemon stores its index with each work request that it is done with, so its
+// line is another processor's. What a program looks at with each post lies beside the producer
+// index, in the line that it writes anyway, although the daemon sets it now and then.
 struct alignas(kCacheLine) RingIndex {
   std::atomic<std::uint32_t> value;
-  // Only beside a receive ring's consumer: not 0 when the queue pair is in ERR, where no message
+  // Only beside a receive ring's producer: not 0 when the queue pair is in ERR, where no message
   // will come to take what is posted. The daemon sets it (sequentially consistent) and then empties
   // the ring; the program publishes what it posted, and behind a full fence looks here whether to
   // ring the doorbell. One of the two so sees the other.
   std::atomic<std::uint32_t> doorbell_wanted;
-  // Only in a send ring (post_stamp.h): the daemon's request for the time of a post, beside the
-  // consumer, and beside the producer the program's answer.
+  // Only beside a send ring's producer (post_stamp.h): the daemon's request for the time of a post,
+  // and the program's answer.
   std::atomic<std::uint32_t> stamp_wanted;
   std::atomic<std::uint32_t> stamp_given;
   std::atomic<std::uint32_t> stamped;

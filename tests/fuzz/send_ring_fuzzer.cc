@@ -109,7 +109,7 @@ class Session {
     ring.producer.stamped.store(posted + 1 - source.below(4), std::memory_order_relaxed);
     ring.producer.stamp_ns.store(source.take<std::uint64_t>(), std::memory_order_relaxed);
     ring.producer.stamp_given.store(
-        ring.consumer.stamp_wanted.load(std::memory_order_relaxed) - source.below(2),
+        ring.producer.stamp_wanted.load(std::memory_order_relaxed) - source.below(2),
         std::memory_order_relaxed);
   }
 

@@ -133,6 +133,11 @@ struct WorkRing {
   std::uint32_t stride = 0;
   std::uint32_t max_sge = 0;
   std::uint32_t producer = 0;  // entries written; published when a chain is complete
+  // The daemon writes its index with each work request that it is done with, so its line comes from
+  // another processor's cache: look() reads it, only when it matters.
+  static constexpr std::uint32_t kPostsPerLook = 8;
+  std::uint32_t released = 0;  // the daemon's index when it was last read
+  std::uint32_t looked = 0;    // ours at that time
   // Entries up to here were completed by the shim after the daemon's death; valid if `flushing`.
   std::uint32_t flushed = 0;
   bool flushing = false;
@@ -140,11 +145,20 @@ struct WorkRing {
   // 0, or EPROTO if the layout doesn't fit into the memory.
   int place(const Mapping& memory, const abi::RingLayout& layout);
   // Whether the daemon still holds the entry that would be written next.
-  [[nodiscard]] bool full() const { return held() >= entry_count; }
-  // Entries that the daemon holds: in a send ring, the outstanding work requests.
-  [[nodiscard]] std::uint32_t held() const {
-    // Pairs with the daemon's release: it has read the entries that we overwrite.
-    return producer - control->consumer.value.load(std::memory_order_acquire);
+  [[nodiscard]] bool full() {
+    if (producer - released < entry_count) {
+      return false;
+    }
+    look();
+    return producer - released >= entry_count;
+  }
+  // Entries that the daemon holds, or held kPostsPerLook posts ago at most, and what was posted
+  // since: in a send ring, the outstanding work requests.
+  [[nodiscard]] std::uint32_t held() {
+    if (producer - looked >= kPostsPerLook) {
+      look();
+    }
+    return producer - released;
   }
   [[nodiscard]] std::byte* next_entry() const {
     return entries + std::size_t{producer & (entry_count - 1)} * stride;
@@ -159,6 +173,11 @@ struct WorkRing {
     publish();
   }
   void stamp();
+  void look() {
+    // Pairs with the daemon's release: it has read the entries that we overwrite.
+    released = control->consumer.value.load(std::memory_order_acquire);
+    looked = producer;
+  }
 };
 
 struct Srq {

@@ -63,7 +63,7 @@ int post_recv(ibv_qp* base, ibv_recv_wr* wr, ibv_recv_wr** bad_wr) {
   qp.recv.lock.unlock();
   // Pairs with the daemon's, between requesting doorbells and checking the ring (abi/ring.h).
   std::atomic_thread_fence(std::memory_order_seq_cst);
-  if (qp.recv.control->consumer.doorbell_wanted.load(std::memory_order_relaxed) != 0) {
+  if (qp.recv.control->producer.doorbell_wanted.load(std::memory_order_relaxed) != 0) {
     ring_doorbell(qp);
   }
   return error;

@@ -103,6 +103,7 @@ class ReceiveQueue {
   std::uint32_t stride_;
   std::uint32_t sge_max_;
   std::uint32_t consumer_ = 0;  // ours
+  std::uint32_t posted_ = 0;    // the program's, when take() last looked
   std::uint32_t limit_ = 0;     // armed; 0: not
   Users users_;
   bool broken_ = false;

@@ -238,7 +238,7 @@ TEST(Latency, WithoutAStampBeginsWhenTheCardSeesIt) {
 TEST(Latency, OnlyRequestedPostsAreStamped) {
   QpPair pair;
   const abi::RingIndex& answer = stamping(pair).a.sends.control.producer;
-  const std::uint32_t asked = pair.a.sends.control.consumer.stamp_wanted;
+  const std::uint32_t asked = pair.a.sends.control.producer.stamp_wanted;
   EXPECT_NE(asked, answer.stamp_given) << "requested since the queue pair may send";
   program_time = pair.now + 1;
   post_timed(pair, 1);
@@ -321,13 +321,13 @@ TEST(Latency, RequestsAStampAgainAfterAFlush) {
   abi::SendWr wr = rdma_wr(1, static_cast<WrOpcode>(31), pair.b, 0);
   pair.a.post_send(wr, {});
   post_timed(pair, 2);
-  EXPECT_EQ(ring.consumer.stamp_wanted, ring.producer.stamp_given);
+  EXPECT_EQ(ring.producer.stamp_wanted, ring.producer.stamp_given);
   pair.run();
   ASSERT_EQ(pair.a.qp().state(), QpState::kSqe);
   pair.a.modify({.state = QpState::kRts}, kQpMaskState, pair.now);
   while (pair.a.poll_send()) {
   }
-  EXPECT_NE(ring.consumer.stamp_wanted, ring.producer.stamp_given);
+  EXPECT_NE(ring.producer.stamp_wanted, ring.producer.stamp_given);
   program_time = pair.now;
   post_timed(pair, 3);
   pair.now += kOneUs;
@@ -340,9 +340,9 @@ TEST(Latency, SwitchedOffTakesNoMemory) {
   PairConfig config;
   config.a.measures_latency = false;
   QpPair pair(config);
-  EXPECT_EQ(stamping(pair).a.sends.control.consumer.stamp_wanted, 0U);
+  EXPECT_EQ(stamping(pair).a.sends.control.producer.stamp_wanted, 0U);
   write_taking(pair, kOneUs, kOneUs);
-  EXPECT_EQ(pair.a.sends.control.consumer.stamp_wanted, 0U) << "no stamp is requested";
+  EXPECT_EQ(pair.a.sends.control.producer.stamp_wanted, 0U) << "no stamp is requested";
   for (std::size_t of = 0; of < kLatencyCount; ++of) {
     EXPECT_EQ(pair.a.qp().latencies().find(static_cast<LatencyKind>(of)), nullptr);
   }

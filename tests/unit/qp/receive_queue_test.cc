@@ -100,6 +100,27 @@ TEST_F(ReceiveQueueTest, BreaksOnADistanceBeyondTheRing) {
   EXPECT_EQ(queue_.take(&entry_, events_), ReceiveQueue::Take::kBroken) << "it stays broken";
 }
 
+TEST_F(ReceiveQueueTest, ReadsTheProgramsIndexOnceAllItKnowsOfIsTaken) {
+  post(1, 1);
+  post(2, 1);
+  ASSERT_EQ(queue_.take(&entry_, events_), ReceiveQueue::Take::kTaken);
+  ring_.control.producer.value.store(2 + kReceives + 1);
+  ASSERT_EQ(queue_.take(&entry_, events_), ReceiveQueue::Take::kTaken);
+  EXPECT_EQ(entry_.wr_id, 2U);
+  EXPECT_EQ(queue_.take(&entry_, events_), ReceiveQueue::Take::kBroken);
+}
+
+TEST_F(SharedReceiveQueueTest, TheLimitCountsWhatWasPostedMeanwhile) {
+  post(2);
+  take(1);
+  post(2);
+  ASSERT_FALSE(queue_.arm(2));
+  take(1);
+  EXPECT_EQ(announced(AsyncEvent::kSrqLimitReached), 0U) << "two are left";
+  take(1);
+  EXPECT_EQ(announced(AsyncEvent::kSrqLimitReached), 1U);
+}
+
 TEST_F(ReceiveQueueTest, BreaksOnTooManySges) {
   post(1, kSges);
   const std::uint32_t many = kSges + 1;

@@ -233,7 +233,7 @@ TEST_F(PostSend, RingsForReceivesIfTheWorkerWantsIt) {
   ibv_recv_wr* bad_receive = nullptr;
   ASSERT_EQ(ibv_post_recv(qp, &wr, &bad_receive), 0);
   EXPECT_EQ(daemon.doorbells().top.load(), 0U);
-  daemon.recv_ring().consumer.doorbell_wanted.store(1);
+  daemon.recv_ring().producer.doorbell_wanted.store(1);
   ASSERT_EQ(ibv_post_recv(qp, &wr, &bad_receive), 0);
   EXPECT_EQ(daemon.doorbells().top.load(), 1U);
 }
