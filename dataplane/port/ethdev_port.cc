@@ -103,8 +103,8 @@ std::uint32_t EthdevPort::tx_burst(std::uint16_t queue, Frame** frames, std::uin
     bytes -= frames[i]->length;
   }
   self.counters.sent(taken, bytes);
-  if (taken < count) {
-    self.counters.refused(count - taken);
+  if (taken < offered) {
+    self.counters.refused(offered - taken);
   }
   return taken;
 }
