@@ -216,6 +216,8 @@ class Responder {
   Drop abandoned_ = Drop::kNone;  // unreliable: why the packet being executed isn't delivered
   bool direct_ = false;           // what is executed comes without frames,
   bool declined_ = false;         // and can't be
+  // In ERR: what was accepted before is still answered, though no NAK ends it.
+  bool answers_owed_ = false;
   // An RNR NAK for memory that is on its way; doesn't wait for answers that do.
   bool busy_ = false;
   bool report_pending_ = false;

@@ -91,7 +91,7 @@ void Responder::push(const abi::Cqe& cqe, bool solicited, Turn& turn) {
 bool Responder::flush(Turn& turn) {
   kept_.clear();
   report_pending_ = false;
-  if (nak_ != PendingNak::kFatal) {
+  if (nak_ != PendingNak::kFatal && !answers_owed_) {
     // The program or the other half of the queue pair caused this state. Messages that were
     // delivered are still acknowledged, otherwise the peer would consider them lost.
     nak_ = PendingNak::kNone;
@@ -119,7 +119,7 @@ bool Responder::flush(Turn& turn) {
     return true;
   }
   queue->ask_for_doorbells();
-  // take() reads the program's index each time, so only the count is sure to end this.
+  // take() reads the program's index again and again, so only the count is sure to end this.
   std::uint32_t taken = 0;
   while (taken < Qp::kFlushMax &&
          queue->take(&receive_, turn.events) == ReceiveQueue::Take::kTaken) {

@@ -207,11 +207,13 @@ void Responder::fail(Nak nak, std::uint32_t psn, Turn& turn) {
 }
 
 // A SEND asked to invalidate a key that can't be: 9.9.3, class J. The message was received and is
-// acknowledged; the receive fails and the queue pair goes to error without a NAK.
+// acknowledged, after the answers to requests before it; the receive fails and the queue pair goes
+// to error without a NAK.
 Step Responder::invalidate_failed(Turn& turn) {
   report(Failure::kInvalidateKey, abi::WcStatus::kRemInvReqErr, turn);
   complete_failed(abi::WcStatus::kRemInvReqErr, Failure::kInvalidateKey, turn);
   ack_pending_ = true;
+  answers_owed_ = true;
   qp_->fail(turn);
   return Step::kDone;
 }

@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 #include <sys/mman.h>
 
+#include <algorithm>
 #include <cstring>
 
 #include "dataplane/qp/failure.h"
@@ -172,6 +173,27 @@ TEST(Responder, ResetForgetsEverything) {
   const auto sent = rig.transmit();
   ASSERT_EQ(sent.size(), 1U);
   EXPECT_EQ(sent[0].packet().aeth().msn, 1U);
+}
+
+// The SEND is acknowledged although its key can't be invalidated, so what came before it must be
+// answered, too.
+TEST(Responder, AnswersWhatCameBeforeAFailedInvalidation) {
+  QpRig rig;
+  Bytes memory = pattern(3, 64);
+  const std::uint32_t key = rig.add_region(memory, kResponderIova, kAllRights);
+  rig.receives.post_receive(1, {});
+  ASSERT_EQ(rig.receive(read_request(100, key, 64)), Step::kDone);
+  Headers send = request(Opcode::kRcSendOnlyInv, 101);
+  send.invalidate_rkey = key ^ 1U;
+  ASSERT_EQ(rig.receive(send), Step::kDone);
+  EXPECT_EQ(rig.qp().state(), QpState::kErr);
+  const auto sent = rig.transmit();
+  ASSERT_EQ(sent.size(), 2U);
+  EXPECT_EQ(sent[0].packet().opcode, Opcode::kRcReadResponseOnly);
+  EXPECT_TRUE(std::ranges::equal(sent[0].payload(), memory));
+  EXPECT_EQ(sent[1].packet().opcode, Opcode::kRcAcknowledge);
+  EXPECT_EQ(sent[1].packet().psn, 101U);
+  EXPECT_FALSE(rig.qp().has_work());
 }
 
 TEST(Responder, MsnWrapsIn24Bits) {
