@@ -191,7 +191,7 @@ void Worker::State::prefetch_ahead(std::span<Frame* const> frames) const {
 }
 
 bool Worker::State::drain_frames(Role role) {
-  if (kept_total >= kKeptTotalMax) [[unlikely]] {
+  if (kept_total != 0) [[unlikely]] {
     drop_idle_kept();
   }
   Ring<Frame>& ring = *rings[static_cast<std::size_t>(role)];

@@ -31,6 +31,7 @@ Worker::State::State(const Config& from)
     config.events = &no_events;
   }
   events = config.events;
+  keepers.reserve(kKeptTotalMax);
   for (auto& ring : rings) {
     ring = std::make_unique<Ring<Frame>>(
         kRingEntries, config.workers == 1 ? Producers::kOne : Producers::kSeveral);
@@ -245,6 +246,9 @@ Time Worker::next_deadline() const {
     next = std::min(next, port->port->next_due(static_cast<std::uint16_t>(self.config.index)));
   }
   next = std::min(next, self.late_events.next());
+  if (self.kept_total != 0) {
+    next = std::min(next, self.next_kept_drop);
+  }
   if (!self.starved.empty()) {
     next = std::min(next, self.next_starved);
   }

@@ -50,8 +50,11 @@ inline constexpr std::uint32_t kTimersMax = 256;  // deadlines
 inline constexpr std::size_t kCopiesMax = 1'024;  // through /proc/PID/mem, outstanding
 inline constexpr std::uint32_t kResumesMax = 64;  // page faults, and flushes, that are over
 // Kept frames of a queue pair to which none was added for this long are released when others need
-// the room; checked at most this often.
+// the room; checked this often.
 inline constexpr Duration kKeptIdleMax = 100 * kNanosecondsPerMillisecond;
+// And after this time in any case: the peer seems to be dead, and each kept frame holds one of the
+// port's buffers.
+inline constexpr Duration kKeptSilentMax = 2 * kNanosecondsPerSecond;
 // A queue pair that received fewer than kReadsAnsweredMin of its requested READ responses in this
 // time gives up its credits where other queue pairs wait for them: so few responses can't fill a
 // ring. Checked at this interval, so a queue pair waits behind an unanswered one for twice as long
@@ -165,8 +168,9 @@ struct Worker::State final : FaultSink {
   std::vector<CompletionQueue*> dirty_queues;
   LateEvents late_events;
   Naps naps;
-  std::uint32_t parked = 0;      // frames, of all queue pairs
-  std::uint32_t kept_total = 0;  // frames that wait for an earlier one, of all queue pairs
+  std::uint32_t parked = 0;       // frames, of all queue pairs
+  std::uint32_t kept_total = 0;   // frames that wait for an earlier one, of all queue pairs
+  std::vector<QpEntry*> keepers;  // the queue pairs that they are for
   Time next_kept_drop = 0;
   std::vector<std::unique_ptr<ProcMemCopy>> copies;  // outstanding, oldest first
   RunningTime copies_time;
@@ -252,6 +256,9 @@ struct Worker::State final : FaultSink {
   void deliver_kept(QpEntry& entry, Role role);
   void drop_kept(QpEntry& entry, Role role);
   void drop_idle_kept();
+  void drop_kept_of(const PortState& port);
+  void give_up_kept(QpEntry& entry);
+  void stop_keeping(QpEntry& entry);
   void release_waiting(QpEntry& entry);
 
   // waiting/reads.cc

@@ -22,8 +22,11 @@ namespace uroce {
 namespace {
 
 constexpr std::uint16_t kDescriptors = 1'024;  // per queue, if the driver supports it
-// Buffers beyond those in the queues: in the worker's rings, waiting, or being built.
-constexpr std::uint32_t kBuffersSpare = 5'120;
+// Buffers beyond those in the queues: in the workers' rings, or being built; and of each worker,
+// waiting: kept for an earlier frame, or parked for memory (Worker::kKeptTotalMax,
+// Worker::kParkedTotalMax).
+constexpr std::uint32_t kBuffersSpare = 2'560;
+constexpr std::uint32_t kBuffersWaiting = 2'560;
 // Additional buffers if a driver leaks some each time that its device is recreated.
 constexpr std::uint32_t kBuffersToForget = 12'288;
 constexpr std::uint32_t kCacheSize = 256;  // of each lcore
@@ -130,7 +133,8 @@ Status EthdevPort::make_pool(std::uint32_t buffer_bytes, std::uint16_t rx_descri
   const std::uint32_t room = pages ? room_in_a_page()
                                    : RTE_PKTMBUF_HEADROOM + (buffer_bytes + kBufferAlignment - 1) /
                                                                 kBufferAlignment * kBufferAlignment;
-  const std::uint32_t buffers = kBuffersSpare + rx_queues_ * std::uint32_t{rx_descriptors} +
+  const std::uint32_t buffers = kBuffersSpare + kBuffersWaiting * options_.queues +
+                                rx_queues_ * std::uint32_t{rx_descriptors} +
                                 tx_queues_ * std::uint32_t{tx_descriptors} +
                                 (vdev_.forgets_buffers ? kBuffersToForget : 0);
   static std::atomic<std::uint32_t> pools{0};

@@ -23,9 +23,12 @@ struct RunGroup;
 
 // Frames of a queue pair that wait. Index: Role.
 struct WaitingFrames {
+  static constexpr std::uint32_t kNoKeeper = std::numeric_limits<std::uint32_t>::max();
+
   std::array<std::vector<Frame*>, 2> parked{};  // for memory, oldest first
   std::array<std::vector<Frame*>, 2> kept{};    // for an earlier one that is missing, by PSN
-  Time kept_at = 0;                             // when the newest of those came
+  Time kept_at = 0;                  // when the newest of those came, in the running time
+  std::uint32_t keeper = kNoKeeper;  // the place among the worker's keepers
 };
 
 struct alignas(kCacheLine) QpEntry {
@@ -80,6 +83,7 @@ struct alignas(kCacheLine) QpEntry {
   [[nodiscard]] bool keeps(Role role) const {
     return waiting != nullptr && !waiting->kept[static_cast<std::size_t>(role)].empty();
   }
+  [[nodiscard]] bool keeps() const { return keeps(Role::kCompleter) || keeps(Role::kResponder); }
   WaitingFrames& make_waiting() {
     if (waiting == nullptr) {
       waiting = std::make_unique<WaitingFrames>();

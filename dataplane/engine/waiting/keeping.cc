@@ -17,8 +17,26 @@ void Worker::State::keep(QpEntry& entry, Role role, Frame* frame) {
     return psn_difference(other->packet.psn, frame->packet.psn) < 0;
   });
   frames.insert(behind.base(), frame);
-  waiting.kept_at = now;
-  ++kept_total;
+  waiting.kept_at = ran();
+  if (kept_total++ == 0) {
+    next_kept_drop = now + kKeptIdleMax;
+  }
+  if (waiting.keeper == WaitingFrames::kNoKeeper) {
+    waiting.keeper = static_cast<std::uint32_t>(keepers.size());
+    keepers.push_back(&entry);
+  }
+}
+
+// If it keeps none any more, it leaves the list; the last of that takes its place.
+void Worker::State::stop_keeping(QpEntry& entry) {
+  if (entry.keeps() || entry.waiting->keeper == WaitingFrames::kNoKeeper) {
+    return;
+  }
+  const std::uint32_t place = entry.waiting->keeper;
+  keepers[place] = keepers.back();
+  keepers[place]->waiting->keeper = place;
+  keepers.pop_back();
+  entry.waiting->keeper = WaitingFrames::kNoKeeper;
 }
 
 // After a frame that the queue pair has finished: passes those that are next now. REQUIRES: some
@@ -45,6 +63,7 @@ void Worker::State::deliver_kept(QpEntry& entry, Role role) {
   }
   frames.erase(frames.begin(), frames.begin() + given);
   kept_total -= static_cast<std::uint32_t>(given);
+  stop_keeping(entry);
   if (parks != nullptr) {
     park(entry, role, parks);
   }
@@ -61,21 +80,40 @@ void Worker::State::drop_kept(QpEntry& entry, Role role) {
   }
   kept_total -= static_cast<std::uint32_t>(frames.size());
   frames.clear();
+  stop_keeping(entry);
 }
 
-// The worker's limit is used up. Queue pairs that keep frames for a silent peer give them up.
+// Although it needs them: its peer has to send them again.
+void Worker::State::give_up_kept(QpEntry& entry) {
+  entry.qp->on_kept_dropped();
+  drop_kept(entry, Role::kCompleter);
+  drop_kept(entry, Role::kResponder);
+}
+
+// Queue pairs that keep frames for a silent peer give them up: sooner if the worker's limit is used
+// up.
 void Worker::State::drop_idle_kept() {
   if (now < next_kept_drop) {
     return;
   }
   next_kept_drop = now + kKeptIdleMax;
-  table.for_each([this](QpEntry& entry) {
-    if (entry.waiting != nullptr && now - entry.waiting->kept_at >= kKeptIdleMax) {
-      entry.qp->on_kept_dropped();
-      drop_kept(entry, Role::kCompleter);
-      drop_kept(entry, Role::kResponder);
+  const Duration idle_max = kept_total < kKeptTotalMax ? kKeptSilentMax : kKeptIdleMax;
+  // Backwards, because the last one takes the place of one that leaves.
+  for (std::size_t i = keepers.size(); i-- > 0;) {
+    if (ran() - keepers[i]->waiting->kept_at >= idle_max) {
+      give_up_kept(*keepers[i]);
     }
-  });
+  }
+}
+
+// The port has no buffer left to send with, perhaps because they are all kept: then what is missing
+// would never come.
+void Worker::State::drop_kept_of(const PortState& port) {
+  for (std::size_t i = keepers.size(); i-- > 0;) {
+    if (keepers[i]->port == port.index) {
+      give_up_kept(*keepers[i]);
+    }
+  }
 }
 
 // The queue pair is removed, or its connection ends.
@@ -91,7 +129,9 @@ void Worker::State::release_waiting(QpEntry& entry) {
     for (const auto* frames : {&parked_ones, &kept_ones}) {
       std::for_each(frames->begin(), frames->end(), [this](Frame* frame) { release(frame); });
     }
+    entry.waiting->kept[static_cast<std::size_t>(role)].clear();
   }
+  stop_keeping(entry);
   entry.waiting.reset();
 }
 

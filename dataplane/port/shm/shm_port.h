@@ -28,7 +28,9 @@ namespace uroce {
 
 class ShmPort final : public Port {
  public:
-  static constexpr std::uint32_t kReceivedPerQueue = 2'048;  // buffers for received frames
+  // Buffers for received frames: all that a worker may keep or park (Worker::kKeptTotalMax,
+  // Worker::kParkedTotalMax), and some to receive with.
+  static constexpr std::uint32_t kReceivedPerQueue = 3'072;
   // Maximum of ended connections whose frames are still held; new connections wait for these. In
   // addition each worker that has nothing to send may have empty frames of one in stock.
   static constexpr std::size_t kEndedMax = 8;

@@ -4,6 +4,8 @@
 
 #include <array>
 #include <deque>
+#include <memory>
+#include <vector>
 
 #include "tests/unit/engine/worker_fixture.h"
 
@@ -62,6 +64,51 @@ TEST_F(Keeping, ASilentPeersFramesMakeRoom) {
   arrive_ahead(pairs_[2], 1, 5 * kLater);
   EXPECT_EQ(pairs_[2].b.qp().kept(true), 1U);
   EXPECT_EQ(pairs_[0].b.qp().kept(true), 0U);
+}
+
+// There is room, but each frame holds one of the port's buffers.
+TEST_F(Keeping, FramesForADeadPeerAreReleased) {
+  constexpr Time kSecond = kNanosecondsPerSecond;
+  arrive_ahead(pairs_[0], 10, 1);
+  worker_.poll(kSecond);
+  EXPECT_EQ(pairs_[0].b.qp().kept(true), 10U);
+  arrive_ahead(pairs_[1], 10, 2 * kSecond);
+  EXPECT_LE(worker_.next_deadline(), 2 * kSecond + kNanosecondsPerSecond / 10);
+  worker_.poll(3 * kSecond);
+  EXPECT_EQ(pairs_[0].b.qp().kept(true), 0U);
+  EXPECT_EQ(pairs_[1].b.qp().kept(true), 10U);
+  worker_.poll(4 * kSecond + kNanosecondsPerSecond / 10);
+  EXPECT_EQ(pairs_[1].b.qp().kept(true), 0U);
+  EXPECT_EQ(worker_.next_deadline(), kNever);
+}
+
+// All of a port's buffers are kept: the missing frame couldn't come, and nobody could send.
+TEST_F(Keeping, FramesMakeRoomToSend) {
+  arrive_ahead(pairs_[1], 10, 1);
+  std::vector<Frame*> others;
+  for (Frame* frame = nullptr; far_->allocate(&frame, 1) == 1;) {
+    others.push_back(frame);
+  }
+  Endpoint& sender = pairs_[0].b;  // whose keys the worker has
+  SessionDoorbells session;
+  const auto bells = std::make_unique<abi::Doorbells>();
+  session.bells = bells.get();
+  session.slots.push_back(&sender.qp());
+  worker_.add_session(session);
+  const abi::Sge sge = sender.sge(0, 65'536);  // more than the worker's stock of empty frames
+  sender.post_send(rdma_wr(1, abi::WrOpcode::kRdmaWrite, pairs_[0].a, 0), {&sge, 1});
+  abi::ring(*bells, 0);
+  while (worker_.poll(2)) {
+  }
+  EXPECT_EQ(pairs_[1].b.qp().kept(true), 0U);
+  std::uint32_t sent = 0;
+  for (Frame* frame = nullptr; far_->rx_burst(0, &frame, 1, 3) == 1; ++sent) {
+    far_->release(&frame, 1);
+    worker_.poll(3);
+  }
+  EXPECT_GE(sent, kTurnBurst) << "of those that were kept";
+  far_->release(others.data(), static_cast<std::uint32_t>(others.size()));
+  worker_.remove_session(session);
 }
 
 // Frames kept for a queue pair aren't counted any more once it is removed.
