@@ -35,7 +35,7 @@ Qp::Qp(const QpConfig& config)
 void Qp::modify(const QpAttributes& attributes, std::uint32_t mask, Turn& turn) {
   take_attributes(attributes, mask);
   responder_.modified(mask);
-  requester_.configure();
+  requester_.modified(mask, turn.now);
   if ((mask & kQpMaskState) == 0) {
     return;
   }

@@ -28,6 +28,13 @@ void Requester::configure() {
   rnr_retries_left_ = attributes.rnr_retry;
 }
 
+void Requester::modified(std::uint32_t mask, Time now) {
+  configure();
+  if ((mask & kQpMaskTimeout) != 0) {
+    arm_timer(now);  // for what is outstanding already: nothing else need be sent in SQD
+  }
+}
+
 void Requester::start(std::uint32_t psn, const Turn& turn) {
   next_psn_ = psn & kPsnMask;
   forget_outstanding();

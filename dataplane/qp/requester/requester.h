@@ -88,8 +88,8 @@ class Requester {
 
   explicit Requester(Qp& qp);
 
-  // Takes over timeouts and window from the queue pair's attributes, after a modify.
-  void configure();
+  // After a modify of these attributes (kQpMask...).
+  void modified(std::uint32_t mask, Time now);
   // RTR -> RTS: the next request gets this PSN.
   void start(std::uint32_t psn, const Turn& turn);
   // RTS -> SQD: begins no new message; kSqDrained is announced when all that was begun is done.
@@ -260,6 +260,8 @@ class Requester {
   void take_answered(std::uint32_t psns, std::uint32_t length, Turn& turn);
 
   // retransmit.cc
+  // Takes over timeouts and window from the queue pair's attributes.
+  void configure();
   void arm_timer(Time now);
   void go_back();
   void retry(Turn& turn);

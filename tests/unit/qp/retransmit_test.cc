@@ -100,6 +100,23 @@ TEST(Retransmit, WaitsForTheAcknowledgementTimeout) {
   EXPECT_EQ(pair.a.qp().deadline(), kNever);
 }
 
+// SQD -> SQD may set the timeout; what is outstanding has none yet, and nothing else is sent.
+TEST(Retransmit, ATimeoutThatIsSetInSqdHoldsForWhatIsOutstanding) {
+  QpPair pair({.timeout = 0});
+  pair.a.post_send(rdma_wr(1, WrOpcode::kRdmaWrite, pair.b, 0), std::array{pair.a.sge(0, 8)});
+  (void)pair.transmit(pair.a);
+  QpAttributes drained = pair.attributes(true);
+  drained.state = QpState::kSqd;
+  pair.a.modify(drained, kQpMaskState, pair.now);
+  EXPECT_EQ(pair.a.qp().deadline(), kNever);
+  drained.timeout = 10;
+  pair.a.modify(drained, kQpMaskState | kQpMaskTimeout, pair.now);
+  EXPECT_EQ(pair.a.qp().deadline(), pair.now + 4'096 * 1'024);
+  ASSERT_TRUE(pair.next_deadline());
+  pair.exchange();
+  EXPECT_TRUE(pair.a.poll_send().has_value());
+}
+
 TEST(Retransmit, ADeadPeerIsDetectedEvenIfTheProgramGoesOnPosting) {
   QpPair pair({.timeout = 10});
   pair.a.post_send(rdma_wr(1, WrOpcode::kRdmaWrite, pair.b, 0), std::array{pair.a.sge(0, 8)});
