@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <ctime>
@@ -94,10 +95,24 @@ ReceivedMessage receive_soon(int socket, std::span<std::byte> bytes, Descriptors
   return receive_message(socket, bytes, 0, descriptors);
 }
 
+// 0, or sendmsg(2)'s error: then nothing was sent, because a record is sent whole or not at all.
 int send_record(int socket, const abi::RequestHeader& request, std::size_t length,
                 std::span<const int> passed) {
   const std::span bytes(reinterpret_cast<const std::byte*>(&request), length);
-  return send_message(socket, bytes, passed) == static_cast<ssize_t>(length) ? 0 : ENODEV;
+  return send_message(socket, bytes, passed) >= 0 ? 0 : errno;
+}
+
+bool says_peer_is_gone(int error) {
+  return error == EPIPE || error == ECONNRESET || error == ENOTCONN || error == ECONNREFUSED;
+}
+
+void explain_unsent(const char* call_name, int error) {
+  constexpr std::size_t kSentenceMax = 160;
+  char sentence[kSentenceMax];
+  std::snprintf(sentence, sizeof(sentence),
+                "the system doesn't send the request to the daemon (%s); the device isn't affected",
+                ::strerrordesc_np(error));
+  explain(call_name, error, sentence);
 }
 
 int receive_record(int socket, abi::ReplyHeader& reply, std::size_t size, Descriptors* received) {
@@ -185,7 +200,7 @@ int Client::receive_answer(abi::ReplyHeader& reply, std::size_t size) {
   return error;
 }
 
-int Client::request_and_reply(const RequestRecord& request, const ReplyRecord& reply) {
+Client::Outcome Client::request_and_reply(const RequestRecord& request, const ReplyRecord& reply) {
   abi::RequestHeader& header = request.header;
   header.magic = abi::kMagic;
   header.version = abi::kVersion;
@@ -201,11 +216,12 @@ int Client::request_and_reply(const RequestRecord& request, const ReplyRecord& r
     const int socket = descriptor();  // -1, without effect, if it isn't ours any more
     error = send_record(socket, header, request.length, request.passed);
     if (error != 0) {
-      return error;
+      return {.error = error, .unsent = descriptor() >= 0 && !says_peer_is_gone(error)};
     }
     error = receive_record(socket, reply.header, reply.size, reply.received);
   }
-  return (error == 0 || error == EMFILE) && reply.header.sequence != sequence_ ? EPROTO : error;
+  const bool answered = error == 0 || error == EMFILE;
+  return {.error = answered && reply.header.sequence != sequence_ ? EPROTO : error};
 }
 
 // 0, or an errno value: then the connection is unusable.
@@ -221,7 +237,8 @@ int Client::give_back(Command made, const abi::ReplyHeader& made_reply) {
                                 .command = one.undoing,
                                 .header = request.header,
                                 .length = sizeof(request)},
-                               {.header = reply, .size = sizeof(reply)});
+                               {.header = reply, .size = sizeof(reply)})
+          .error;
     }
   }
   return 0;
@@ -244,7 +261,11 @@ int Client::exchange_once(const RequestRecord& request, const ReplyRecord& reply
     explain(call_name, ENODEV, "the daemon is gone, or this is the child of a fork");
     return ENODEV;
   }
-  const int error = request_and_reply(request, reply);
+  const auto [error, unsent] = request_and_reply(request, reply);
+  if (unsent) {
+    explain_unsent(call_name, error);
+    return error;
+  }
   if (error == EMFILE && give_back(request.command, reply.header) == 0) {
     explain(call_name, error, kNoMoreFiles);
     return error;

@@ -56,10 +56,12 @@ class Client {
   };
 
   // Sends a request, with `passed` descriptors, and waits for the reply. 0 or an errno value: the
-  // daemon's error, ENODEV once the connection is gone, or EMFILE if the process had no room for
-  // the reply's descriptors; then the new object has been destroyed again. errno is set as by a
-  // system call: to the error, or unchanged, since programs read it even after verbs that return
-  // their error, and after clean-up calls. `call_name` names the verb in messages.
+  // daemon's error, ENODEV once the connection is gone, the error of sendmsg(2) if the system
+  // didn't send the request (ENOBUFS; EBADF: a passed descriptor isn't open), or EMFILE if the
+  // process had no room for the reply's descriptors; then the new object has been destroyed again.
+  // errno is set as by a system call: to the error, or unchanged, since programs read it even after
+  // verbs that return their error, and after clean-up calls. `call_name` names the verb in
+  // messages.
   template <typename Request, typename Reply>
   int call(const char* call_name, abi::Command command, Request& request, Reply& reply,
            Descriptors* received = nullptr, std::span<const int> passed = {}) {
@@ -92,7 +94,12 @@ class Client {
 
  private:
   int exchange_once(const RequestRecord& request, const ReplyRecord& reply);
-  int request_and_reply(const RequestRecord& request, const ReplyRecord& reply);
+  // `unsent`: the daemon has got nothing, and the connection is as before.
+  struct Outcome {
+    int error = 0;
+    bool unsent = false;
+  };
+  Outcome request_and_reply(const RequestRecord& request, const ReplyRecord& reply);
   int give_back(abi::Command made, const abi::ReplyHeader& made_reply);
   int receive_answer(abi::ReplyHeader& reply, std::size_t size);
   int lost();

@@ -28,7 +28,8 @@ void say_once(std::atomic<bool>& said, const char* format, const char* first, co
 // Errors that the program's user can fix: limits and privileges. Programs only report that a call
 // failed. Other errors are for the programmer.
 bool is_for_the_user(int error) {
-  return error == ENOMEM || error == EMFILE || error == ENFILE || error == EPERM;
+  return error == ENOMEM || error == EMFILE || error == ENFILE || error == EPERM ||
+         error == ENOBUFS || error == ETOOMANYREFS;
 }
 
 }  // namespace

@@ -10,6 +10,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "tests/unit/shim/verbs_fixture.h"
@@ -128,6 +129,44 @@ TEST_F(ClosedDescriptors, NoneIsClosedWithTheDevice) {
   take(channel->fd);
   take(context->async_fd);
   take(context->cmd_fd);
+}
+
+// A record that the system refuses wasn't sent, not even in part.
+class UnsentRequests : public ClosedDescriptors {
+ protected:
+  // Sends so many bytes and these descriptors. 0 or an errno value.
+  int send(std::size_t length, std::span<const int> passed) {
+    std::vector<std::byte> record(length);
+    abi::HandleReply reply{};
+    return shim::of(context)->client.exchange(
+        {.call_name = "a test",
+         .command = abi::Command::kOpenXrcd,
+         .header = *reinterpret_cast<abi::RequestHeader*>(record.data()),
+         .length = length,
+         .passed = passed},
+        {.header = reply.header, .size = sizeof(reply)});
+  }
+};
+
+TEST_F(UnsentRequests, FailWithTheSystemsErrorAndLeaveTheDevice) {
+  const int closed = ::dup(connection());
+  ::close(closed);
+  EXPECT_EQ(send(sizeof(abi::HandleRequest), std::span(&closed, 1)), EBADF);
+  EXPECT_EQ(errno, EBADF);
+  constexpr int kSmallest = 0;
+  constexpr std::size_t kTooLong = 32'768;
+  ASSERT_EQ(::setsockopt(connection(), SOL_SOCKET, SO_SNDBUF, &kSmallest, sizeof(kSmallest)), 0);
+  EXPECT_EQ(send(kTooLong, {}), EMSGSIZE);
+  EXPECT_TRUE(shim::of(context)->client.alive());
+  ibv_pd* const more = ibv_alloc_pd(context);
+  ASSERT_NE(more, nullptr);
+  EXPECT_EQ(ibv_dealloc_pd(more), 0);
+}
+
+TEST_F(UnsentRequests, LoseTheDeviceOnceTheDaemonIsGone) {
+  daemon.die();
+  EXPECT_EQ(send(sizeof(abi::HandleRequest), {}), ENODEV);
+  EXPECT_FALSE(shim::of(context)->client.alive());
 }
 
 // The number of the arena's descriptor, found by its name.
