@@ -46,7 +46,7 @@ std::uint64_t address_of(const Mr& mr) {
 
 bool on_demand(const Mr& mr) { return (mr.access & IBV_ACCESS_ON_DEMAND) != 0; }
 
-// Releases what describe() acquired; a fork's child holds nothing for its parent's regions.
+// Releases what a registration acquired; a fork's child holds nothing for its parent's regions.
 void release(const Mr& mr) {
   if (!of(mr.base.context)->client.abandoned()) {
     release_memory(mr.held);
@@ -76,6 +76,9 @@ Result<MemoryDescription> describe(const Mr& mr) {
 // Makes the pages shared and has the daemon map them. `replaces`: handle + 1 of the region that
 // this one replaces; 0: none. 0 or an errno value.
 int register_range(Mr& mr, std::uint32_t replaces) {
+  if (of(mr.base.context)->client.abandoned()) {
+    return refuse("ibv_reg_mr", ENODEV, "the device was opened before the fork, by the parent");
+  }
   const CancellationDisabled whole;  // files are opened and read under locks
   auto description = describe(mr);
   if (!description) {
@@ -103,7 +106,7 @@ int register_range(Mr& mr, std::uint32_t replaces) {
     error = send_registration(of(mr.base.context)->client, head, *description, reply);
   }
   if (error != 0) {
-    release(mr);
+    release_memory(mr.held);
     return error;
   }
   if (reply.remote_pieces != 0 && (mr.access & IBV_ACCESS_REMOTE_ATOMIC) != 0) {

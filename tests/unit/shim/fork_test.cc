@@ -151,6 +151,39 @@ TEST_F(Fork, AChildCountsItsOwnLockedMemory) {
   EXPECT_EQ(ibv_dereg_mr(inherited), 0);
 }
 
+// Nor is it charged for what is refused, because the context is its parent's.
+TEST_F(Fork, ARefusedRegistrationLeavesNothingCharged) {
+  static std::array<std::byte, 64 << 10> memory;
+  ibv_mr* inherited = ibv_reg_mr(pd, memory.data(), 4096, IBV_ACCESS_LOCAL_WRITE);
+  ASSERT_NE(inherited, nullptr);
+  EXPECT_EQ(in_child([&] {
+              ibv_device** list = ibv_get_device_list(nullptr);
+              ibv_context* own = ibv_open_device(list[0]);
+              ibv_pd* own_pd = own != nullptr ? ibv_alloc_pd(own) : nullptr;
+              const rlimit limit{.rlim_cur = 96 << 10, .rlim_max = 96 << 10};
+              constexpr uid_t kNobody = 65'534;
+              if (own_pd == nullptr || setrlimit(RLIMIT_MEMLOCK, &limit) != 0 ||
+                  (geteuid() == 0 && setuid(kNobody) != 0)) {
+                return 1;
+              }
+              if (ibv_reg_mr(pd, memory.data(), memory.size(), IBV_ACCESS_LOCAL_WRITE) != nullptr ||
+                  errno != ENODEV) {
+                return 2;
+              }
+              if (ibv_rereg_mr(inherited, IBV_REREG_MR_CHANGE_TRANSLATION, nullptr, memory.data(),
+                               memory.size(), 0) != IBV_REREG_MR_ERR_CMD ||
+                  errno != ENODEV) {
+                return 3;
+              }
+              return ibv_reg_mr(own_pd, memory.data(), memory.size(), IBV_ACCESS_LOCAL_WRITE) ==
+                             nullptr
+                         ? 4
+                         : 0;
+            }),
+            0);
+  EXPECT_EQ(ibv_dereg_mr(inherited), 0);
+}
+
 bool find_heap(shim::MappedArea* heap) {
   shim::MemoryMap map;
   for (std::uint64_t at = 0; heap->name() != "[heap]"; at = heap->end) {
