@@ -121,6 +121,7 @@ std::size_t response_offset(std::uint32_t number) {
 // Sends one command and receives its response. 0 or an errno value.
 int command(const Route& route, int descriptor, const rdma_ucm_cmd_hdr& header,
             const std::byte* input, const Option& option, int other) {
+  const CancellationDisabled whole;  // an event is taken by the exchange and the byte together
   using Request = abi::CmCommandRequest;
   alignas(Request) std::byte record[sizeof(Request) + abi::kCmInputMax + abi::kCmOptionMax] = {};
   auto& request = *new (record) Request{};

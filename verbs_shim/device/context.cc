@@ -9,6 +9,7 @@
 #include "verbs_shim/device/devices.h"
 #include "verbs_shim/memory/pinned/registered_memory.h"
 #include "verbs_shim/objects/objects.h"
+#include "verbs_shim/socket/cancellation_disabled.h"
 #include "verbs_shim/socket/log.h"
 
 namespace uroce::shim {
@@ -104,6 +105,7 @@ int open_session(Context& context, const Device& device, const abi::ImportToken&
 }  // namespace
 
 ibv_context* open_context(ibv_device* device, const abi::ImportToken& exporter) {
+  const CancellationDisabled whole;
   auto made = make<Context>();
   if (made == nullptr || made->async_events == nullptr) {
     return fail(ENOMEM);

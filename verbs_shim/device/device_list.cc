@@ -10,6 +10,7 @@
 #include "verbs_shim/cm/cm_device.h"
 #include "verbs_shim/device/devices.h"
 #include "verbs_shim/objects/objects.h"
+#include "verbs_shim/socket/cancellation_disabled.h"
 #include "verbs_shim/socket/client.h"
 #include "verbs_shim/socket/log.h"
 
@@ -86,6 +87,7 @@ extern "C" {
 
 ibv_device** ibv_get_device_list(int* device_count) {
   namespace shim = uroce::shim;
+  const shim::CancellationDisabled whole;
   if (device_count != nullptr) {
     *device_count = 0;
   }

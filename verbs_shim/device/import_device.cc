@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "verbs_shim/device/devices.h"
+#include "verbs_shim/socket/cancellation_disabled.h"
 #include "verbs_shim/socket/log.h"
 
 namespace uroce::shim {
@@ -32,6 +33,7 @@ extern "C" {
 
 // On success the context owns the descriptor, as the manual says.
 ibv_context* ibv_import_device(int command_descriptor) {
+  const CancellationDisabled whole;
   abi::ImportToken ticket{};
   if (pread(command_descriptor, &ticket, sizeof(ticket), 0) != sizeof(ticket) ||
       ticket.magic != abi::kMagic) {

@@ -6,6 +6,7 @@
 #include "verbs_shim/objects/handle.h"
 #include "verbs_shim/objects/objects.h"
 #include "verbs_shim/rings/daemon_death.h"
+#include "verbs_shim/socket/cancellation_disabled.h"
 #include "verbs_shim/socket/log.h"
 
 namespace uroce::shim {
@@ -81,6 +82,7 @@ using abi::Command;
 extern "C" {
 
 ibv_comp_channel* ibv_create_comp_channel(ibv_context* context) {
+  const CancellationDisabled whole;
   auto channel = make<Channel>();
   if (channel == nullptr || channel->events == nullptr) {
     return fail(ENOMEM);

@@ -4,6 +4,7 @@
 #include "verbs_shim/objects/handle.h"
 #include "verbs_shim/objects/objects.h"
 #include "verbs_shim/rings/posting.h"
+#include "verbs_shim/socket/cancellation_disabled.h"
 #include "verbs_shim/socket/log.h"
 #include "verbs_shim/verbs/operations.h"
 
@@ -61,6 +62,7 @@ void count_channel_user(ibv_comp_channel* channel, int difference) {
 }
 
 Cq* create(ibv_context* context, const ibv_cq_init_attr_ex& attr) {
+  const CancellationDisabled whole;
   if (attr.comp_vector >= static_cast<unsigned>(context->num_comp_vectors)) {
     refuse("ibv_create_cq", EINVAL, "no completion vector has this number");
     return nullptr;

@@ -7,6 +7,7 @@
 #include "abi/import_records.h"
 #include "abi/memory_records.h"
 #include "verbs_shim/objects/handle.h"
+#include "verbs_shim/socket/cancellation_disabled.h"
 #include "verbs_shim/socket/log.h"
 #include "verbs_shim/verbs/operations.h"
 
@@ -137,6 +138,7 @@ ibv_mr* make_region(const char* call_name, abi::Command command, ibv_pd* pd, Req
 }  // namespace
 
 ibv_dm* alloc_dm(ibv_context* context, ibv_alloc_dm_attr* attr) {
+  const CancellationDisabled whole;
   if (attr->comp_mask != 0) {
     refuse("ibv_alloc_dm", EINVAL, "unsupported attribute");
     return nullptr;
@@ -191,6 +193,7 @@ using namespace uroce::shim;
 extern "C" {
 
 ibv_dm* ibv_import_dm(ibv_context* context, uint32_t handle) {
+  const CancellationDisabled whole;
   auto dm = make<Dm>();
   if (dm == nullptr) {
     return nullptr;

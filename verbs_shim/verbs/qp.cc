@@ -5,6 +5,7 @@
 #include "verbs_shim/objects/handle.h"
 #include "verbs_shim/objects/objects.h"
 #include "verbs_shim/rings/posting.h"
+#include "verbs_shim/socket/cancellation_disabled.h"
 #include "verbs_shim/socket/log.h"
 #include "verbs_shim/verbs/operations.h"
 
@@ -98,6 +99,7 @@ int check(const ibv_qp_init_attr_ex& attr) {
 }
 
 Qp* create(ibv_context* context, ibv_qp_init_attr_ex& attr) {
+  const CancellationDisabled whole;
   if (attr.qp_type == IBV_QPT_XRC_RECV) {
     return create_xrc_target(context, attr);
   }

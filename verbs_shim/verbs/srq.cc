@@ -132,6 +132,7 @@ int resize(Srq& srq, std::uint32_t max_wr) {
 }  // namespace
 
 ibv_srq* create_srq_ex(ibv_context* context, ibv_srq_init_attr_ex* attr) {
+  const CancellationDisabled whole;
   if (check(*attr) != 0) {
     return nullptr;
   }

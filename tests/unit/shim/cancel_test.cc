@@ -1,59 +1,24 @@
 // Verbs aren't cancellation points: a cancelled thread ends after the call, not inside it with a
 // lock held.
 
-#include <pthread.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
 #include <thread>
 
 #include "base/unique_fd.h"
+#include "tests/unit/shim/on_cancelled_thread.h"
 #include "tests/unit/shim/verbs_fixture.h"
 #include "verbs_shim/cm/cm_device.h"
 
 namespace uroce::test {
 namespace {
 
-class Cancel : public VerbsFixture {
- protected:
-  // Runs the work on a thread that was cancelled before. Returns whether the work was completed.
-  template <typename Work>
-  static bool cancelled(Work work) {
-    Order<Work> order{.work = work};
-    pthread_t thread{};
-    pthread_create(
-        &thread, nullptr,
-        [](void* argument) -> void* {
-          pthread_cancel(pthread_self());
-          perform(*static_cast<Order<Work>*>(argument));
-          pthread_testcancel();
-          return nullptr;
-        },
-        &order);
-    void* result = nullptr;
-    pthread_join(thread, &result);
-    EXPECT_EQ(result, PTHREAD_CANCELED);
-    return order.done;
-  }
-
- private:
-  template <typename Work>
-  struct Order {
-    Work work;
-    bool done = false;
-  };
-  // Not inlined: AddressSanitizer reports what a cancelled thread's calls leave on its stack, so
-  // the thread must have returned from all of them.
-  template <typename Work>
-  __attribute__((noinline)) static void perform(Order<Work>& order) {
-    order.work();
-    order.done = true;
-  }
-};
+class Cancel : public VerbsFixture {};
 
 TEST_F(Cancel, TakesEffectAfterWakingAWorker) {
   daemon.status().asleep.store(1);
-  ASSERT_TRUE(cancelled([this] {
+  ASSERT_TRUE(on_cancelled_thread([this] {
     ibv_send_wr wr{};
     ibv_send_wr* bad = nullptr;
     EXPECT_EQ(ibv_post_send(qp, &wr, &bad), 0);
@@ -65,7 +30,7 @@ TEST_F(Cancel, TakesEffectAfterWakingAWorker) {
 }
 
 TEST_F(Cancel, TakesEffectAfterTheDaemonsAnswer) {
-  ASSERT_TRUE(cancelled([this] {
+  ASSERT_TRUE(on_cancelled_thread([this] {
     ibv_device_attr attributes{};
     EXPECT_EQ(ibv_query_device(context, &attributes), 0);
   }));
@@ -79,11 +44,11 @@ TEST_F(Cancel, TakesEffectAfterRegisteringMemory) {
       mmap(nullptr, kBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
   ASSERT_NE(memory, MAP_FAILED);
   ibv_mr* mr = nullptr;
-  ASSERT_TRUE(cancelled([&] {
+  ASSERT_TRUE(on_cancelled_thread([&] {
     mr = ibv_reg_mr(pd, memory, kBytes / 2, IBV_ACCESS_LOCAL_WRITE);
     EXPECT_NE(mr, nullptr);
   }));
-  ASSERT_TRUE(cancelled([&] {
+  ASSERT_TRUE(on_cancelled_thread([&] {
     EXPECT_EQ(ibv_rereg_mr(mr, IBV_REREG_MR_CHANGE_TRANSLATION, nullptr, memory + kBytes / 2,
                            kBytes / 2, 0),
               0);
@@ -100,7 +65,7 @@ TEST_F(Cancel, TakesEffectAfterRegisteringAFile) {
   const UniqueFd file(memfd_create("cancel", MFD_CLOEXEC));
   ASSERT_EQ(ftruncate(file.get(), kBytes), 0);
   ibv_mr* mr = nullptr;
-  ASSERT_TRUE(cancelled([&] {
+  ASSERT_TRUE(on_cancelled_thread([&] {
     mr = ibv_reg_dmabuf_mr(pd, 0, kBytes, 0, file.get(), IBV_ACCESS_LOCAL_WRITE);
     EXPECT_NE(mr, nullptr);
   }));
@@ -111,7 +76,7 @@ TEST_F(Cancel, TakesEffectAfterRegisteringAFile) {
 }
 
 TEST_F(Cancel, TakesEffectAfterResizingACompletionQueue) {
-  ASSERT_TRUE(cancelled([&] { EXPECT_EQ(ibv_resize_cq(cq, FakeDaemon::kEntries), 0); }));
+  ASSERT_TRUE(on_cancelled_thread([&] { EXPECT_EQ(ibv_resize_cq(cq, FakeDaemon::kEntries), 0); }));
   EXPECT_EQ(ibv_resize_cq(cq, FakeDaemon::kEntries), 0);
 }
 
@@ -121,19 +86,64 @@ TEST_F(Cancel, TakesEffectAfterResizingASharedReceiveQueue) {
   ibv_srq* const srq = ibv_create_srq(pd, &init);
   ASSERT_NE(srq, nullptr);
   ibv_srq_attr attr = init.attr;
-  ASSERT_TRUE(cancelled([&] { EXPECT_EQ(ibv_modify_srq(srq, &attr, IBV_SRQ_MAX_WR), 0); }));
+  ASSERT_TRUE(
+      on_cancelled_thread([&] { EXPECT_EQ(ibv_modify_srq(srq, &attr, IBV_SRQ_MAX_WR), 0); }));
   EXPECT_EQ(ibv_modify_srq(srq, &attr, IBV_SRQ_MAX_WR), 0);
   EXPECT_EQ(ibv_destroy_srq(srq), 0);
 }
 
 TEST_F(Cancel, TakesEffectAfterLibrdmacmGetsItsChannel) {
   int first = -1;
-  ASSERT_TRUE(cancelled([&] { first = shim::open_cm_channel(); }));
+  ASSERT_TRUE(on_cancelled_thread([&] { first = shim::open_cm_channel(); }));
   ASSERT_GE(first, 0);
   const int later = shim::open_cm_channel();
   EXPECT_GE(later, 0);
   EXPECT_EQ(shim::close_cm_channel(later), 0);
   EXPECT_EQ(shim::close_cm_channel(first), 0);
+}
+
+// What the thread was making isn't left behind: each call returns its object.
+class CancelWhileMaking : public Cancel {
+ protected:
+  template <typename Make>
+  auto made(Make make) {
+    decltype(make()) object = nullptr;
+    EXPECT_TRUE(on_cancelled_thread([&] { object = make(); }));
+    EXPECT_NE(object, nullptr);
+    return object;
+  }
+};
+
+TEST_F(CancelWhileMaking, ADevice) {
+  ibv_device** const list = made([] { return ibv_get_device_list(nullptr); });
+  ASSERT_NE(list[0], nullptr);
+  EXPECT_EQ(ibv_close_device(made([&] { return ibv_open_device(list[0]); })), 0);
+  ibv_free_device_list(list);
+}
+
+TEST_F(CancelWhileMaking, Queues) {
+  ibv_comp_channel* const events = made([&] { return ibv_create_comp_channel(context); });
+  ibv_cq* const queue = made([&] { return ibv_create_cq(context, 4, nullptr, events, 0); });
+  EXPECT_EQ(ibv_destroy_cq(queue), 0);
+  EXPECT_EQ(ibv_destroy_comp_channel(events), 0);
+  ibv_srq_init_attr shared{};
+  shared.attr = {.max_wr = FakeDaemon::kEntries, .max_sge = FakeDaemon::kSgeMax, .srq_limit = 0};
+  EXPECT_EQ(ibv_destroy_srq(made([&] { return ibv_create_srq(pd, &shared); })), 0);
+}
+
+TEST_F(CancelWhileMaking, AQueuePair) {
+  daemon.make_rings_of_one();  // so that each is mapped
+  EXPECT_EQ(ibv_destroy_qp(qp), 0);
+  ibv_qp_init_attr attr{};
+  attr.send_cq = attr.recv_cq = cq;
+  attr.qp_type = IBV_QPT_RC;
+  qp = made([&] { return ibv_create_qp(pd, &attr); });
+}
+
+TEST_F(CancelWhileMaking, DeviceMemory) {
+  ibv_alloc_dm_attr attr{.length = 4'096, .log_align_req = 0, .comp_mask = 0};
+  EXPECT_EQ(ibv_free_dm(made([&] { return ibv_alloc_dm(context, &attr); })), 0);
+  ibv_unimport_dm(made([&] { return ibv_import_dm(context, 0); }));
 }
 
 }  // namespace

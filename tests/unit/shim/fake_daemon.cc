@@ -196,6 +196,15 @@ FakeDaemon::Answer FakeDaemon::answer_to(Command command, const std::byte* recor
     }
     case Command::kAllocPd:
       return answer(abi::HandleReply{});
+    case Command::kAllocDm:
+      return answer(abi::HandleReply{}, {qp_.descriptor.get()});
+    case Command::kImportDm: {
+      abi::ImportDmReply reply{};
+      reply.length = kQueueLength;
+      return answer(reply, {qp_.descriptor.get()});
+    }
+    case Command::kCmCommand:
+      return answer(cm_reply_);
     default: {
       struct {
         abi::ReplyHeader header;
@@ -311,6 +320,12 @@ std::uint64_t FakeDaemon::wakes() {
 
 void FakeDaemon::announce(const abi::AsyncEventRecord& record) {
   UROCE_CHECK(write(async_write_.get(), &record, sizeof(record)) == sizeof(record));
+}
+
+void FakeDaemon::announce_to_librdmacm(const abi::CmCommandReply& reply) {
+  cm_reply_ = reply;
+  const char byte = 1;
+  UROCE_CHECK(write(channel_write_.get(), &byte, 1) == 1);
 }
 
 void FakeDaemon::announce(const abi::CompletionEvent& event) {

@@ -13,6 +13,7 @@
 #include <thread>
 #include <vector>
 
+#include "abi/cm_records.h"
 #include "abi/command_page.h"
 #include "abi/command_records.h"
 #include "abi/completion.h"
@@ -76,6 +77,8 @@ class FakeDaemon {
   std::uint64_t wakes();
   void announce(const abi::AsyncEventRecord& record);
   void announce(const abi::CompletionEvent& event);
+  // A channel of librdmacm has an event: its byte, and the answer to commands from now on.
+  void announce_to_librdmacm(const abi::CmCommandReply& reply);
   std::uint64_t last_cookie() const { return last_cookie_; }
   // The last request, if it was a HandleRequest. REQUIRES: it was answered.
   abi::Command last_command() const { return last_command_; }
@@ -116,6 +119,7 @@ class FakeDaemon {
   std::map<abi::Command, Refusal> refusals_;
   std::atomic<std::uint32_t> last_version_{0};
   std::uint64_t last_cookie_ = 0;
+  abi::CmCommandReply cm_reply_{};
   std::atomic<bool> out_of_order_{false};
   abi::Command last_command_{};
   std::uint32_t last_handle_ = 0;

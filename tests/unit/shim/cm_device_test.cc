@@ -1,0 +1,67 @@
+// Commands that librdmacm writes to its device, and the events that it gets by them.
+
+#include <poll.h>
+#include <rdma/rdma_user_cm.h>
+
+#include <array>
+#include <cerrno>
+#include <cstddef>
+#include <cstdint>
+#include <thread>
+
+#include "tests/unit/shim/fake_daemon.h"
+#include "tests/unit/shim/on_cancelled_thread.h"
+#include "verbs_shim/cm/cm_device.h"
+
+namespace uroce::test {
+namespace {
+
+class CmDevice : public testing::Test {
+ protected:
+  void SetUp() override { ASSERT_GE(channel = shim::open_cm_channel(), 0); }
+  void TearDown() override { EXPECT_EQ(shim::close_cm_channel(channel), 0); }
+
+  // The event is written to `event`. True, or false with errno.
+  bool get_event() {
+    struct {
+      rdma_ucm_cmd_hdr header;
+      rdma_ucm_get_event body;
+    } command{};
+    command.header = {.cmd = RDMA_USER_CM_CMD_GET_EVENT,
+                      .in = sizeof(command.body),
+                      .out = static_cast<std::uint16_t>(event.size())};
+    command.body.response = reinterpret_cast<std::uintptr_t>(event.data());
+    return shim::write_cm_command(channel, &command, sizeof(command)) == sizeof(command);
+  }
+  [[nodiscard]] bool readable() const {
+    pollfd one{.fd = channel, .events = POLLIN, .revents = 0};
+    return poll(&one, 1, 0) == 1;
+  }
+
+  FakeDaemon daemon;
+  int channel = -1;
+  std::array<std::uint8_t, 4 * abi::kCmOutputMax> event{};
+};
+
+// It would be lost, and its byte would keep the channel readable.
+TEST_F(CmDevice, AThreadThatIsCancelledTakesTheWholeEvent) {
+  abi::CmCommandReply reply{};
+  reply.drained = abi::kCmDrainedChannel;
+  reply.output_length = sizeof(rdma_ucm_event_resp);
+  reply.output[0] = 7;
+  daemon.announce_to_librdmacm(reply);
+  ASSERT_TRUE(readable());
+  EXPECT_TRUE(on_cancelled_thread([this] { EXPECT_TRUE(get_event()); }));
+  EXPECT_EQ(event[0], 7);
+  EXPECT_FALSE(readable());
+}
+
+TEST_F(CmDevice, AThreadThatWaitsForAnEventCanBeCancelled) {
+  abi::CmCommandReply none{};
+  daemon.announce_to_librdmacm(none);
+  EXPECT_FALSE(on_cancelled_thread([this] { get_event(); }));
+  EXPECT_TRUE(readable());
+}
+
+}  // namespace
+}  // namespace uroce::test
