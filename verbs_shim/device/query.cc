@@ -17,6 +17,7 @@ constexpr __be16 kDefaultPkey = 0xFFFF;
 constexpr std::uint32_t kVirtualLanes = 1;
 constexpr std::uint32_t kSubnetTimeout = 18;
 constexpr std::uint64_t kNanosecondClockKhz = 1'000'000;
+constexpr std::int64_t kNanosecondsPerSecond = 1'000'000'000;
 constexpr std::uint16_t kModerationMax =
     0xFFFF;  // completions, or microseconds: the maximum of the field
 // The operations of queue pairs on memory that is paged on demand: the same as on other memory.
@@ -162,7 +163,8 @@ int query_device_ex(ibv_context* context, const ibv_query_device_ex_input* input
   return 0;
 }
 
-// Completion timestamps are CLOCK_MONOTONIC in nanoseconds (abi::Cqe).
+// Completion timestamps are CLOCK_MONOTONIC in nanoseconds (abi::Cqe). The clock is returned in the
+// same unit, as by mlx5: all of it in tv_nsec, which programs compare with the timestamps.
 int query_rt_values(ibv_context* context, ibv_values_ex* values) {
   (void)context;
   const std::uint32_t wanted = values->comp_mask;
@@ -171,9 +173,11 @@ int query_rt_values(ibv_context* context, ibv_values_ex* values) {
     return EINVAL;
   }
   if (wanted != 0) {
-    if (clock_gettime(CLOCK_MONOTONIC, &values->raw_clock) != 0) {
+    timespec now{};
+    if (clock_gettime(CLOCK_MONOTONIC, &now) != 0) {
       return errno;
     }
+    values->raw_clock = {.tv_sec = 0, .tv_nsec = now.tv_sec * kNanosecondsPerSecond + now.tv_nsec};
     values->comp_mask = IBV_VALUES_MASK_RAW_CLOCK;
   }
   return 0;

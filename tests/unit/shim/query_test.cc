@@ -1,6 +1,8 @@
 // The capabilities that the shim reports, and calls that depend on them.
 
 #include <cerrno>
+#include <cstdint>
+#include <ctime>
 
 #include "tests/unit/shim/verbs_fixture.h"
 
@@ -84,6 +86,24 @@ TEST_F(Query, AReplysServiceLevelIsNotTheKindOfHeader) {
   attr.sl = 7;
   ASSERT_EQ(ibv_init_ah_from_wc(context, 1, &wc, nullptr, &attr), 0);
   EXPECT_EQ(attr.sl, 0);
+}
+
+std::int64_t monotonic_ns() {
+  timespec now{};
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return now.tv_sec * std::int64_t{1'000'000'000} + now.tv_nsec;
+}
+
+// libvma and DPDK compare tv_nsec alone with completions' timestamps.
+TEST_F(Query, TheRawClockIsInNanosecondsOnly) {
+  ibv_values_ex values{};
+  values.comp_mask = IBV_VALUES_MASK_RAW_CLOCK;
+  const std::int64_t before = monotonic_ns();
+  ASSERT_EQ(ibv_query_rt_values_ex(context, &values), 0);
+  EXPECT_EQ(values.comp_mask, std::uint32_t{IBV_VALUES_MASK_RAW_CLOCK});
+  EXPECT_EQ(values.raw_clock.tv_sec, 0);
+  EXPECT_GE(values.raw_clock.tv_nsec, before);
+  EXPECT_LE(values.raw_clock.tv_nsec, monotonic_ns());
 }
 
 }  // namespace
