@@ -95,8 +95,9 @@ struct Xrcd {
 
 struct Mr {
   ibv_mr base;
-  unsigned access;  // enum ibv_access_flags, as registered
-  bool imported;    // registered by the exporter
+  std::uint32_t pd_handle;  // the program may have freed base.pd, if that was a parent domain
+  unsigned access;          // enum ibv_access_flags, as registered
+  bool imported;            // registered by the exporter
   std::uint64_t iova;
   bool elsewhere;  // device memory or null region: no program memory is shared for it
   HeldMemory held;

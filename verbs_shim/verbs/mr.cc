@@ -97,7 +97,7 @@ int register_range(Mr& mr, std::uint32_t replaces) {
                                  .address = address_of(mr),
                                  .length = mr.base.length,
                                  .iova = mr.iova,
-                                 .pd = mr.base.pd->handle,
+                                 .pd = mr.pd_handle,
                                  .access = mr.access,
                                  .piece_count = 0,
                                  .pieces_in_file = 0,
@@ -128,6 +128,7 @@ ibv_mr* registered(InTheMaking<Mr> mr, ibv_pd* pd, std::size_t length, std::uint
   const int errno_before = errno;
   mr->base.context = pd->context;
   mr->base.pd = pd;
+  mr->pd_handle = pd->handle;
   mr->base.length = length;
   mr->access = known(access);
   mr->iova = (access & IBV_ACCESS_ZERO_BASED) != 0 ? 0 : iova;
@@ -230,6 +231,7 @@ int ibv_rereg_mr(ibv_mr* base, int flags, ibv_pd* pd, void* address, size_t leng
   std::uint64_t iova = mr->iova;
   if (domain) {
     next.base.pd = pd;
+    next.pd_handle = pd->handle;
   }
   if (rights) {
     next.access = known(static_cast<unsigned>(access));

@@ -11,6 +11,8 @@
 #include <cstring>
 
 #include "abi/cq_records.h"
+#include "abi/import_records.h"
+#include "abi/memory_records.h"
 #include "abi/ring_records.h"
 #include "base/check.h"
 #include "base/sockets/descriptor_message.h"
@@ -190,6 +192,9 @@ FakeDaemon::Answer FakeDaemon::answer_to(Command command, const std::byte* recor
       return answer(reply, {qp_.descriptor.get()});
     }
     case Command::kRegMr: {
+      abi::RegMrRequest request;
+      std::memcpy(&request, record, sizeof(request));
+      registered_in_ = request.pd;
       abi::RegMrReply reply{};
       reply.lkey = reply.rkey = 0x501;
       return answer(reply);

@@ -80,6 +80,8 @@ class FakeDaemon {
   // A channel of librdmacm has an event: its byte, and the answer to commands from now on.
   void announce_to_librdmacm(const abi::CmCommandReply& reply);
   std::uint64_t last_cookie() const { return last_cookie_; }
+  // The handle of the protection domain of the last registration.
+  std::uint32_t registered_in() const { return registered_in_; }
   // The last request, if it was a HandleRequest. REQUIRES: it was answered.
   abi::Command last_command() const { return last_command_; }
   std::uint32_t last_handle() const { return last_handle_; }
@@ -119,6 +121,7 @@ class FakeDaemon {
   std::map<abi::Command, Refusal> refusals_;
   std::atomic<std::uint32_t> last_version_{0};
   std::uint64_t last_cookie_ = 0;
+  std::uint32_t registered_in_ = 0;
   abi::CmCommandReply cm_reply_{};
   std::atomic<bool> out_of_order_{false};
   abi::Command last_command_{};
