@@ -174,7 +174,9 @@ int ibv_resolve_eth_l2_from_gid(ibv_context* context, ibv_ah_attr* attr,
     return -1;
   }
   std::memcpy(mac, reply.mac, ETHERNET_LL_SIZE);
-  *vlan = reply.vlan;
+  if (vlan != nullptr) {
+    *vlan = reply.vlan;
+  }
   return 0;
 }
 }

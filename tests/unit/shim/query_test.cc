@@ -106,5 +106,12 @@ TEST_F(Query, TheRawClockIsInNanosecondsOnly) {
   EXPECT_LE(values.raw_clock.tv_nsec, monotonic_ns());
 }
 
+TEST_F(Query, AProgramNeedntAskForTheVlan) {
+  ibv_ah_attr attr{};
+  attr.is_global = 1;
+  std::uint8_t mac[6];
+  EXPECT_EQ(ibv_resolve_eth_l2_from_gid(context, &attr, mac, nullptr), 0);
+}
+
 }  // namespace
 }  // namespace uroce::test
