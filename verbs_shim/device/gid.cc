@@ -36,13 +36,14 @@ ibv_gid_entry to_entry(const abi::QueryGidReply& reply, std::uint32_t port, std:
   return entry;
 }
 
+// The number of entries, or a negative errno value.
 int gid_count(ibv_context* context, std::uint32_t port) {
   abi::QueryPortRequest request{};
   request.port = port;
   abi::QueryPortReply reply{};
   const int error =
       of(context)->client.call("ibv_query_gid_table", abi::Command::kQueryPort, request, reply);
-  return error != 0 ? 0 : static_cast<int>(reply.gid_count);
+  return error != 0 ? -error : static_cast<int>(reply.gid_count);
 }
 
 }  // namespace
@@ -103,10 +104,16 @@ ssize_t _ibv_query_gid_table(ibv_context* context, ibv_gid_entry* entries, size_
   auto* out = reinterpret_cast<char*>(entries);
   for (std::uint32_t port = 1; port <= of(context)->ports; ++port) {
     const int count = gid_count(context, port);
+    if (count < 0) {
+      return count;
+    }
     for (int index = 0; index < count; ++index) {
       abi::QueryGidReply reply{};
-      if (ask_gid(context, port, static_cast<std::uint32_t>(index), reply) != 0 ||
-          is_empty(reply)) {
+      const int error = ask_gid(context, port, static_cast<std::uint32_t>(index), reply);
+      if (error != 0) {
+        return -error;
+      }
+      if (is_empty(reply)) {
         continue;
       }
       if (filled == entries_max) {

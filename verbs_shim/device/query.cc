@@ -211,8 +211,12 @@ int ibv_query_port(ibv_context* context, uint8_t port, _compat_ibv_port_attr* at
 // One partition, the default one: RoCE has no subnet manager to create others.
 int ibv_query_pkey(ibv_context* context, uint8_t port, int index, __be16* pkey) {
   ibv_port_attr attr{};
-  if (ask_port(context, port, attr) != 0 || index < 0 || index >= attr.pkey_tbl_len) {
-    errno = EINVAL;
+  int error = ask_port(context, port, attr);
+  if (error == 0 && (index < 0 || index >= attr.pkey_tbl_len)) {
+    error = EINVAL;
+  }
+  if (error != 0) {
+    errno = error;
     return -1;
   }
   *pkey = index == 0 ? kDefaultPkey : 0;
@@ -221,8 +225,9 @@ int ibv_query_pkey(ibv_context* context, uint8_t port, int index, __be16* pkey) 
 
 int ibv_get_pkey_index(ibv_context* context, uint8_t port, __be16 pkey) {
   ibv_port_attr attr{};
-  if (pkey != kDefaultPkey || ask_port(context, port, attr) != 0) {
-    errno = EINVAL;
+  const int error = pkey != kDefaultPkey ? EINVAL : ask_port(context, port, attr);
+  if (error != 0) {
+    errno = error;
     return -1;
   }
   return 0;

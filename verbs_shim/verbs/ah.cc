@@ -80,13 +80,16 @@ Route read_route(const ibv_grh& grh) {
   return route;
 }
 
-// The index of our address `gid`; -1 if none is ours.
+// The index of our address `gid`; -1 with errno: ENOENT if none is ours.
 int find_gid(ibv_context* context, std::uint8_t port, const ibv_gid& gid) {
   ibv_gid candidate{};
   for (int index = 0; ibv_query_gid(context, port, index, &candidate) == 0; ++index) {
     if (std::memcmp(candidate.raw, gid.raw, sizeof(gid.raw)) == 0) {
       return index;
     }
+  }
+  if (errno == EINVAL) {  // beyond the end of the table
+    errno = ENOENT;
   }
   return -1;
 }
@@ -144,7 +147,6 @@ int ibv_init_ah_from_wc(ibv_context* context, uint8_t port, ibv_wc* wc, ibv_grh*
   const Route route = read_route(*grh);
   const int index = find_gid(context, port, route.destination);
   if (index < 0) {
-    errno = ENOENT;
     return -1;
   }
   attr->is_global = 1;

@@ -106,6 +106,24 @@ TEST_F(Query, TheRawClockIsInNanosecondsOnly) {
   EXPECT_LE(values.raw_clock.tv_nsec, monotonic_ns());
 }
 
+TEST_F(Query, ThatTheDeviceIsLostIsntTakenForAnEmptyTable) {
+  daemon.die();
+  __be16 key = 0;
+  EXPECT_EQ(ibv_query_pkey(context, 1, 0, &key), -1);
+  EXPECT_EQ(errno, ENODEV);
+  errno = 0;
+  EXPECT_EQ(ibv_get_pkey_index(context, 1, 0xFFFF), -1);
+  EXPECT_EQ(errno, ENODEV);
+  ibv_gid_entry entry{};
+  EXPECT_EQ(ibv_query_gid_table(context, &entry, 1, 0), -ENODEV);
+  ibv_wc wc{};
+  wc.wc_flags = IBV_WC_GRH;
+  ibv_grh grh{};
+  ibv_ah_attr attr{};
+  EXPECT_EQ(ibv_init_ah_from_wc(context, 1, &wc, &grh, &attr), -1);
+  EXPECT_EQ(errno, ENODEV);
+}
+
 TEST_F(Query, AProgramNeedntAskForTheVlan) {
   ibv_ah_attr attr{};
   attr.is_global = 1;
