@@ -149,6 +149,10 @@ int command(const Route& route, int descriptor, const rdma_ucm_cmd_hdr& header,
   if (error != 0) {
     return error;
   }
+  if (reply.output_length > sizeof(reply.output)) {
+    explain("librdmacm", EPROTO, "the daemon's answer is longer than its record");
+    return EPROTO;
+  }
   if ((reply.drained & abi::kCmDrainedChannel) != 0) {
     take_byte(descriptor);
   }

@@ -43,6 +43,15 @@ class CmDevice : public testing::Test {
   std::array<std::uint8_t, 4 * abi::kCmOutputMax> event{};
 };
 
+TEST_F(CmDevice, AnAnswerLongerThanItsRecordIsRefused) {
+  abi::CmCommandReply reply{};
+  reply.output_length = abi::kCmOutputMax + 1;
+  daemon.announce_to_librdmacm(reply);
+  EXPECT_FALSE(get_event());
+  EXPECT_EQ(errno, EPROTO);
+  EXPECT_EQ(event[0], 0);
+}
+
 // It would be lost, and its byte would keep the channel readable.
 TEST_F(CmDevice, AThreadThatIsCancelledTakesTheWholeEvent) {
   abi::CmCommandReply reply{};
