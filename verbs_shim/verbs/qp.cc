@@ -1,6 +1,7 @@
 // Queue pairs: creating and destroying them. Their attributes are in qp_modify.cc, their requests
 // in post_send.cc, post_recv.cc and qp_ex.cc.
 
+#include "abi/operations.h"
 #include "abi/work_request.h"
 #include "verbs_shim/objects/handle.h"
 #include "verbs_shim/objects/objects.h"
@@ -13,11 +14,34 @@ namespace uroce::shim {
 
 namespace {
 
-constexpr std::uint64_t kSendOpsSupported =
-    IBV_QP_EX_WITH_RDMA_WRITE | IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM | IBV_QP_EX_WITH_SEND |
-    IBV_QP_EX_WITH_SEND_WITH_IMM | IBV_QP_EX_WITH_RDMA_READ | IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP |
-    IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD | IBV_QP_EX_WITH_LOCAL_INV | IBV_QP_EX_WITH_BIND_MW |
-    IBV_QP_EX_WITH_SEND_WITH_INV | IBV_QP_EX_WITH_ATOMIC_WRITE | UROCE_QP_EX_WITH_FLUSH;
+// What a queue pair may be made for (send_ops_flags), and the operations that that allows.
+struct SendOp {
+  std::uint64_t flag;
+  abi::WrOpcode opcode;
+};
+constexpr SendOp kSendOps[] = {
+    {IBV_QP_EX_WITH_RDMA_WRITE, abi::WrOpcode::kRdmaWrite},
+    {IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM, abi::WrOpcode::kRdmaWriteWithImm},
+    {IBV_QP_EX_WITH_SEND, abi::WrOpcode::kSend},
+    {IBV_QP_EX_WITH_SEND_WITH_IMM, abi::WrOpcode::kSendWithImm},
+    {IBV_QP_EX_WITH_RDMA_READ, abi::WrOpcode::kRdmaRead},
+    {IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP, abi::WrOpcode::kAtomicCmpAndSwp},
+    {IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD, abi::WrOpcode::kAtomicFetchAndAdd},
+    {IBV_QP_EX_WITH_LOCAL_INV, abi::WrOpcode::kLocalInv},
+    {IBV_QP_EX_WITH_BIND_MW, abi::WrOpcode::kBindMw},
+    {IBV_QP_EX_WITH_SEND_WITH_INV, abi::WrOpcode::kSendWithInv},
+    {IBV_QP_EX_WITH_ATOMIC_WRITE, abi::WrOpcode::kAtomicWrite},
+    {UROCE_QP_EX_WITH_FLUSH, abi::WrOpcode::kFlush},
+};
+
+// Those that a queue pair of this type can do.
+std::uint64_t send_ops(ibv_qp_type type) {
+  std::uint64_t flags = 0;
+  for (const SendOp& op : kSendOps) {
+    flags |= abi::may_post(type, static_cast<std::uint32_t>(op.opcode)) ? op.flag : 0;
+  }
+  return flags;
+}
 
 void take_over(Qp& qp, const abi::CreateQpReply& reply) {
   ibv_qp& base = plain(qp);
@@ -153,8 +177,9 @@ ibv_qp* create_qp_ex(ibv_context* context, ibv_qp_init_attr_ex* attr) {
     return nullptr;
   }
   const bool extended = (attr->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS) != 0;
-  if (extended && (attr->send_ops_flags & ~kSendOpsSupported) != 0) {
-    refuse("ibv_create_qp_ex", EOPNOTSUPP, "unsupported send operation (send_ops_flags)");
+  if (extended && (attr->send_ops_flags & ~send_ops(attr->qp_type)) != 0) {
+    refuse("ibv_create_qp_ex", EOPNOTSUPP,
+           "a send operation that this type of queue pair doesn't support (send_ops_flags)");
     return nullptr;
   }
   Qp* qp = create(context, *attr);

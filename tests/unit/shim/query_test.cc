@@ -131,5 +131,28 @@ TEST_F(Query, AProgramNeedntAskForTheVlan) {
   EXPECT_EQ(ibv_resolve_eth_l2_from_gid(context, &attr, mac, nullptr), 0);
 }
 
+// Whether a queue pair of this type can be made for these operations.
+bool can_be_made(ibv_pd* pd, ibv_cq* cq, ibv_qp_type type, std::uint64_t operations) {
+  ibv_qp_init_attr_ex attr{};
+  attr.send_cq = attr.recv_cq = cq;
+  attr.qp_type = type;
+  attr.pd = pd;
+  attr.comp_mask = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
+  attr.send_ops_flags = operations;
+  ibv_qp* const made = ibv_create_qp_ex(pd->context, &attr);
+  return made != nullptr && ibv_destroy_qp(made) == 0;
+}
+
+TEST_F(Query, AQueuePairIsntMadeForWhatItsTypeCantDo) {
+  EXPECT_TRUE(can_be_made(pd, cq, IBV_QPT_RC, IBV_QP_EX_WITH_RDMA_READ));
+  EXPECT_TRUE(can_be_made(pd, cq, IBV_QPT_UC, IBV_QP_EX_WITH_RDMA_WRITE));
+  EXPECT_TRUE(can_be_made(pd, cq, IBV_QPT_UD, IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_SEND_WITH_IMM));
+  errno = 0;
+  EXPECT_FALSE(can_be_made(pd, cq, IBV_QPT_UD, IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_RDMA_WRITE));
+  EXPECT_EQ(errno, EOPNOTSUPP);
+  EXPECT_FALSE(can_be_made(pd, cq, IBV_QPT_UC, IBV_QP_EX_WITH_RDMA_READ));
+  EXPECT_FALSE(can_be_made(pd, cq, IBV_QPT_XRC_SEND, IBV_QP_EX_WITH_ATOMIC_WRITE));
+}
+
 }  // namespace
 }  // namespace uroce::test
