@@ -5,6 +5,7 @@
 #include <cstring>
 #include <ctime>
 
+#include "base/time.h"
 #include "verbs_shim/device/devices.h"
 #include "verbs_shim/memory/paging/paging.h"
 #include "verbs_shim/objects/handle.h"
@@ -17,7 +18,6 @@ constexpr __be16 kDefaultPkey = 0xFFFF;
 constexpr std::uint32_t kVirtualLanes = 1;
 constexpr std::uint32_t kSubnetTimeout = 18;
 constexpr std::uint64_t kNanosecondClockKhz = 1'000'000;
-constexpr std::int64_t kNanosecondsPerSecond = 1'000'000'000;
 constexpr std::uint16_t kModerationMax =
     0xFFFF;  // completions, or microseconds: the maximum of the field
 // The operations of queue pairs on memory that is paged on demand: the same as on other memory.

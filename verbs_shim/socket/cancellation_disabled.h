@@ -1,9 +1,8 @@
 #pragma once
 
 // Disables thread cancellation during its lifetime. Verbs aren't cancellation points, but some libc
-// calls in them are, and some of those are made under locks, or after the
-// daemon has made an object or handed out an event that only this thread knows: whoever is
-// cancelled there leaves it behind.
+// calls in them are, and some of those are made under locks, or after the daemon has made an object
+// or handed out an event that only this thread knows: whoever is cancelled there leaves it behind.
 
 #include <pthread.h>
 
