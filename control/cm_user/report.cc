@@ -46,7 +46,7 @@ Json report_connection(const cm::ConnectionInfo& info, const Id* id) {
           {"retries", info.retries}};
 }
 
-Json report_counters(const cm::Counters& counters) {
+Json report_counters(const cm::Counters& counters, const GsiCounters& gsi) {
   Json json = Json::object();
 #define UROCE_CM_COUNTER(member, name, explanation) json[name] = counters.member;
 #include "control/cm/counters.def"
@@ -54,6 +54,7 @@ Json report_counters(const cm::Counters& counters) {
   const auto reason = [](const std::optional<cm::RejectReason>& reject) {
     return reject ? std::string(cm::name_of(*reject)) : std::string();
   };
+  json["send_refused"] = gsi.send_refused;  // of `sent`: the worker had too many to send
   json["last_reject_received"] = reason(counters.last_reject_received);
   json["last_reject_sent"] = reason(counters.last_reject_sent);
   return json;
@@ -112,7 +113,8 @@ std::string Report::next(std::size_t entries) {
       part_ = connections_.empty() ? Part::kTail : part_;
       break;
     case Part::kTail:
-      text = "],\"counters\":" + report_counters(service_.manager().counters()).dump() + "}";
+      text = "],\"counters\":" +
+             report_counters(service_.manager().counters(), service_.gsi().counters()).dump() + "}";
       part_ = Part::kEnd;
       break;
     case Part::kEnd:

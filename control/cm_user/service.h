@@ -27,6 +27,7 @@ class Service {
 
   [[nodiscard]] Devices& devices() { return host_.devices; }
   [[nodiscard]] Gsi& gsi() { return gsi_; }
+  [[nodiscard]] const Gsi& gsi() const { return gsi_; }
   [[nodiscard]] cm::Manager& manager() { return manager_; }
   [[nodiscard]] const cm::Manager& manager() const { return manager_; }
   [[nodiscard]] PortTable& ports() { return ports_; }

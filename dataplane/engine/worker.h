@@ -168,6 +168,7 @@ class Worker {
   // From raising a page fault to the turn that goes on with it.
   [[nodiscard]] const LatencyHistogram& fault_times() const;
   void count_sleep();
+  void count_lost_frame();  // from send_frame(): its port took none for too long
 
  private:
   struct State;

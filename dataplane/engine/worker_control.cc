@@ -205,6 +205,8 @@ const Latencies& Worker::latencies(std::uint16_t port) const {
 
 const LatencyHistogram& Worker::fault_times() const { return state_->fault_times; }
 
+void Worker::count_lost_frame() { ++state_->counters.tx_lost; }
+
 void Worker::count_sleep() { ++state_->counters.sleeps; }
 
 }  // namespace uroce

@@ -110,7 +110,8 @@ void Mailbox::wait(const Task& task, Duration longest) {
 }
 
 bool Mailbox::send_frame(std::uint16_t port, std::span<const std::byte> bytes) {
-  auto frame = std::make_unique<OutFrame>(OutFrame{port, {bytes.begin(), bytes.end()}});
+  auto frame = std::make_unique<OutFrame>(
+      OutFrame{port, monotonic_now() + kFrameWaitMax, {bytes.begin(), bytes.end()}});
   OutFrame* const pointer = frame.get();
   if (frames_.enqueue(&pointer, 1) == 0) {
     return false;
@@ -120,14 +121,22 @@ bool Mailbox::send_frame(std::uint16_t port, std::span<const std::byte> bytes) {
   return true;
 }
 
-bool Mailbox::send_frames(Worker& worker) {
-  OutFrame* pointer = nullptr;
+// A port takes a burst in a turn, and control may queue more than that at once: the connections of
+// a program that died all end together.
+bool Mailbox::send_frames(Worker& worker, Time now) {
   bool any = false;
-  while (frames_.dequeue(&pointer, 1) == 1) {
-    // If the port accepts nothing the frame is lost: an ARP request is repeated.
-    const std::unique_ptr<OutFrame> frame(pointer);
-    worker.send_frame(frame->port, frame->bytes);
+  for (OutFrame* next = nullptr; refused_ != nullptr || frames_.dequeue(&next, 1) == 1;) {
     any = true;
+    const bool again = refused_ != nullptr;
+    std::unique_ptr<OutFrame> frame = again ? std::move(refused_) : std::unique_ptr<OutFrame>(next);
+    if (worker.send_frame(frame->port, frame->bytes)) {
+      continue;
+    }
+    if (now < frame->given_up) {
+      refused_ = std::move(frame);
+      break;
+    }
+    worker.count_lost_frame();
   }
   return any;
 }

@@ -24,6 +24,9 @@ class Mailbox {
  public:
   static constexpr std::uint32_t kTasksMax = 64;  // further callers wait
   static constexpr std::uint32_t kFramesMax = 256;
+  // From send_frame() until a frame that its port refuses is given up. So no frame waits longer
+  // behind others, whatever their ports' state: a port that is down or detached takes none.
+  static constexpr Duration kFrameWaitMax = 250 * kNanosecondsPerMillisecond;
 
   // A worker that has been stuck for this long (base/time/liveness.h) is given up: it isn't
   // expected to take the task any more. Time in which it is runnable without a processor doesn't
@@ -51,7 +54,8 @@ class Mailbox {
   // for a task that it has taken, kStuckMax applies, whatever the limit. Allocates nothing, unless
   // another call is under way, or was withdrawn and the worker hasn't got to it yet.
   CallStatus call(const std::function<void(Worker&)>& task, Duration limit = kStuckMax);
-  // Copies the frame for the worker to send later; false if too many are queued.
+  // Copies the frame for the worker to send later; false if too many are queued. A frame that its
+  // port doesn't take within kFrameWaitMax is lost, and counted (WorkerCounters::tx_lost).
   bool send_frame(std::uint16_t port, std::span<const std::byte> bytes);
 
   // Called by the worker: runs the queued tasks, each followed by after_task() before its caller
@@ -72,8 +76,13 @@ class Mailbox {
     }
     return any;
   }
-  bool send_frames(Worker& worker);
-  [[nodiscard]] bool empty() const { return tasks_.empty() && frames_.empty(); }
+  // As many of the queued frames as their ports take in this turn, in order. Returns whether it did
+  // anything, or has to be called in the next turn again.
+  bool send_frames(Worker& worker, Time now);
+  // Called by the worker.
+  [[nodiscard]] bool empty() const {
+    return tasks_.empty() && frames_.empty() && refused_ == nullptr;
+  }
 
  private:
   // Released by the caller once it is done; by the worker if it was withdrawn, when `run`, which
@@ -88,6 +97,7 @@ class Mailbox {
   };
   struct OutFrame {
     std::uint16_t port;
+    Time given_up;  // if the port still refuses it then
     std::vector<std::byte> bytes;
   };
   std::unique_ptr<Task> obtain(const std::function<void(Worker&)>& run);
@@ -103,6 +113,7 @@ class Mailbox {
   std::atomic<Task*> spare_{new Task};
   Ring<Task> tasks_{kTasksMax, Producers::kSeveral};
   Ring<OutFrame> frames_{kFramesMax, Producers::kSeveral};
+  std::unique_ptr<OutFrame> refused_;  // by its port in the last turn; the worker's
 };
 
 }  // namespace uroce

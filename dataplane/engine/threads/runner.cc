@@ -117,7 +117,7 @@ bool Runner::turn(Time now) {
       watch_sessions();
       forget_ports();
     });
-    busy |= mailbox_.send_frames(worker_);
+    busy |= mailbox_.send_frames(worker_, now);
   }
   return worker_.poll(now) || busy;
 }

@@ -4,8 +4,11 @@
 #include <poll.h>
 
 #include <array>
+#include <string>
 #include <vector>
 
+#include "control/cm_user/report.h"
+#include "dataplane/engine/threads/mailbox.h"
 #include "tests/unit/control/rig.h"
 
 namespace uroce::control {
@@ -90,6 +93,23 @@ TEST_F(GsiTest, AFrameThatChangedSinceTheWorkersCheckIsIgnored) {
   gsi_.set_sink(&mads_);
   gsi_.on_frame(device_, std::vector<std::byte>(64));
   EXPECT_TRUE(mads_.entries.empty());
+}
+
+// Nothing sends them: the engine's workers don't run.
+TEST(Gsi, MadsThatTheWorkerHasNoRoomForAreCountedInTheReport) {
+  Rig rig(1);
+  Device& device = rig.card.devices().front();
+  const std::array<std::byte, kMadLength> mad{};
+  for (std::uint32_t i = 0; i < Mailbox::kFramesMax; ++i) {
+    ASSERT_TRUE(rig.connections.gsi().send(device, Path{}, kGsiQpn, mad));
+  }
+  EXPECT_FALSE(rig.connections.gsi().send(device, Path{}, kGsiQpn, mad));
+  cm_user::Report report(rig.connections, [](const cm_user::User*) { return true; });
+  std::string all;
+  while (!report.done()) {
+    all += report.next(1);
+  }
+  EXPECT_NE(all.find("\"send_refused\":1,"), std::string::npos) << all;
 }
 
 }  // namespace

@@ -10,8 +10,10 @@
 #include <vector>
 
 #include "base/time/liveness.h"
+#include "base/time/monotonic_clock.h"
 #include "base/unique_fd.h"
 #include "dataplane/engine/engine.h"
+#include "dataplane/port/frame_pool.h"
 
 namespace uroce::test {
 namespace {
@@ -94,6 +96,92 @@ TEST(Mailbox, AWorkerInTheKernelGetsLongerIfGivingUpEndsTheDaemon) {
   EXPECT_FALSE(Mailbox::gives_up(Mailbox::kStuckMax, Mailbox::kStuckMax, in_kernel));
   EXPECT_TRUE(Mailbox::gives_up(Mailbox::kStuckInKernelMax, Mailbox::kStuckMax, in_kernel));
   EXPECT_TRUE(Mailbox::gives_up(Mailbox::kStuckMaxLooking, Mailbox::kStuckMaxLooking, in_kernel));
+}
+
+// A port on which nothing can be sent as long as the test wants.
+class ClosedPort final : public Port {
+ public:
+  std::uint32_t rx_burst(std::uint16_t, Frame**, std::uint32_t, Time) override { return 0; }
+  std::uint32_t tx_burst(std::uint16_t, Frame** frames, std::uint32_t count, Time) override {
+    release(frames, count);
+    sent += count;
+    return count;
+  }
+  std::uint32_t allocate(Frame** frames, std::uint32_t count) override {
+    return open ? pool_.allocate(frames, count) : 0;
+  }
+  void release(Frame** frames, std::uint32_t count) override { pool_.release(frames, count); }
+  [[nodiscard]] PortInfo info() const override { return {}; }
+  [[nodiscard]] PortCounters counters() const override { return {}; }
+  bool open = true;
+  std::uint32_t sent = 0;
+
+ private:
+  FramePool pool_{512, 2'000};
+};
+
+// A worker with two ports, in virtual time.
+class MailboxFramesTest : public testing::Test {
+ protected:
+  void given_frames(std::uint16_t port, std::uint32_t count) {
+    for (std::uint32_t i = 0; i < count; ++i) {
+      ASSERT_TRUE(mailbox_.send_frame(port, std::vector<std::byte>(60, std::byte{0xFF})));
+    }
+  }
+  bool turn() {
+    const bool busy = mailbox_.send_frames(worker_, now_);
+    worker_.poll(now_);
+    return busy;
+  }
+
+  ClosedPort first_, second_;
+  Quiescence quiescence_;
+  KeyTable keys_{quiescence_, 16, 1};
+  Worker worker_{{.ports = {&first_, &second_}, .keys = &keys_}};
+  abi::WorkerStatus status_{};
+  Wakeup wakeup_{&status_};
+  Heartbeat heartbeat_;
+  Mailbox mailbox_{wakeup_, heartbeat_};
+  Time now_ = monotonic_now();
+};
+
+// The connections of a program that died end together: hundreds of frames at once.
+TEST_F(MailboxFramesTest, MoreFramesThanATurnTakesLeaveInLaterTurns) {
+  given_frames(0, Mailbox::kFramesMax);
+  EXPECT_TRUE(turn());
+  EXPECT_EQ(first_.sent, kTurnBurst);
+  EXPECT_FALSE(mailbox_.empty());
+  while (turn()) {
+  }
+  EXPECT_EQ(first_.sent, Mailbox::kFramesMax);
+  EXPECT_TRUE(mailbox_.empty());
+  EXPECT_EQ(worker_.counters().tx_lost, 0U);
+}
+
+TEST_F(MailboxFramesTest, ARefusedFrameKeepsTheWorkerAwake) {
+  first_.open = false;
+  given_frames(0, 1);
+  EXPECT_TRUE(turn());
+  EXPECT_TRUE(turn());
+  EXPECT_FALSE(mailbox_.empty());
+  first_.open = true;
+  EXPECT_TRUE(turn());
+  EXPECT_EQ(first_.sent, 1U);
+  EXPECT_FALSE(turn());
+  EXPECT_TRUE(mailbox_.empty());
+}
+
+TEST_F(MailboxFramesTest, APortThatTakesNothingHoldsUpOthersForALimitedTime) {
+  first_.open = false;
+  given_frames(0, 100);
+  given_frames(1, 1);
+  EXPECT_TRUE(turn());
+  EXPECT_EQ(second_.sent, 0U);
+  now_ = monotonic_now() + Mailbox::kFrameWaitMax;
+  EXPECT_TRUE(turn());
+  EXPECT_EQ(second_.sent, 1U);
+  EXPECT_EQ(worker_.counters().tx_lost, 100U);
+  EXPECT_FALSE(turn());
 }
 
 using MailboxDeathTest = MailboxTest;
