@@ -98,16 +98,17 @@ Status run(const Options& options) {
   if (!wanted) {
     return wanted.error();
   }
+  // A daemon that refuses leaves a file as it was.
+  auto rings = DaemonRings::open(program_socket(), options.ring, options.snap);
+  if (!rings) {
+    return rings.error();
+  }
   auto writer = PcapngWriter::open(options.out, std::string("uroce ") + kReleaseVersion);
   if (!writer) {
     return writer.error();
   }
   for (const std::string& name : *devices) {
     writer->add_interface(name, options.snap);
-  }
-  auto rings = DaemonRings::open(program_socket(), options.ring, options.snap);
-  if (!rings) {
-    return rings.error();
   }
   if (!options.quiet) {
     std::fprintf(stderr, "uroce capture: capturing to %s, until Ctrl-C%s\n", options.out.c_str(),

@@ -1,7 +1,11 @@
 #include "apps/capture/pcapng_writer.h"
 
+#include <fcntl.h>
+
 #include <cerrno>
 #include <cstring>
+
+#include "base/unique_fd.h"
 
 namespace uroce::capture {
 namespace {
@@ -21,10 +25,22 @@ std::span<const std::byte> bytes_of(const auto& value) {
   return std::as_bytes(std::span(&value, 1));
 }
 
+// What programs sent is for their user's eyes: a new file is the user's own. One that exists keeps
+// its mode. nullptr: see errno.
+std::FILE* create(const std::string& path) {
+  constexpr mode_t kOwnersOnly = 0600;
+  UniqueFd descriptor(::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, kOwnersOnly));
+  std::FILE* const file = descriptor.valid() ? ::fdopen(descriptor.get(), "wb") : nullptr;
+  if (file != nullptr) {
+    (void)descriptor.release();  // the stream's now
+  }
+  return file;
+}
+
 }  // namespace
 
 Result<PcapngWriter> PcapngWriter::open(const std::string& path, const std::string& application) {
-  std::FILE* const file = path == "-" ? stdout : std::fopen(path.c_str(), "wb");
+  std::FILE* const file = path == "-" ? stdout : create(path);
   if (file == nullptr) {
     return Error{errno, path + ": " + std::strerror(errno)};
   }

@@ -26,7 +26,7 @@ struct PacketBlock {
 
 class PcapngWriter {
  public:
-  // "-" is standard output.
+  // "-" is standard output. A file that is created is readable for its user only.
   [[nodiscard]] static Result<PcapngWriter> open(const std::string& path,
                                                  const std::string& application);
 

@@ -1,6 +1,7 @@
 #include "apps/capture/pcapng_writer.h"
 
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include "apps/replay/capture_file.h"
 #include "tests/unit/temporary_folder.h"
@@ -37,6 +38,30 @@ TEST(PcapngWriter, WritesWhatLibpcapReads) {
     EXPECT_EQ((*read)[length].bytes,
               std::vector<std::byte>(length, static_cast<std::byte>(length)));
   }
+}
+
+mode_t mode_of(const std::string& path) {
+  struct stat status {};
+  EXPECT_EQ(::stat(path.c_str(), &status), 0);
+  return status.st_mode & 0777;
+}
+
+// It has what other programs sent.
+TEST(PcapngWriter, ANewFileIsForItsUserOnly) {
+  const test::TemporaryFolder folder;
+  const mode_t before = ::umask(0);
+  EXPECT_TRUE(PcapngWriter::open(folder / "x.pcapng", "test"));
+  ::umask(before);
+  EXPECT_EQ(mode_of(folder / "x.pcapng"), 0600U);
+}
+
+TEST(PcapngWriter, AFileThatExistsKeepsItsMode) {
+  const test::TemporaryFolder folder;
+  const std::string path = folder / "x.pcapng";
+  EXPECT_TRUE(PcapngWriter::open(path, "test"));
+  ASSERT_EQ(::chmod(path.c_str(), 0640), 0);
+  EXPECT_TRUE(PcapngWriter::open(path, "test"));
+  EXPECT_EQ(mode_of(path), 0640U);
 }
 
 TEST(PcapngWriter, SaysWhatItCantOpen) {
