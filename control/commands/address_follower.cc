@@ -3,6 +3,7 @@
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <utility>
 
 #include "control/commands/address_changes.h"
@@ -39,14 +40,20 @@ void AddressFollower::on_change() {
   }
 }
 
-// A link-local address is bound to its interface, which may have been recreated.
+// What can't be listed stays as it is. A link-local address is bound to its interface, which may
+// have been recreated.
 void AddressFollower::check(Followed& followed) {
   Device& device = card_.devices()[followed.device];
   const std::string& interface = followed.interface;
+  const auto listed = interface_addresses(interface);
+  if (!listed && listed.error().code != ENODEV && listed.error().code != EADDRNOTAVAIL) {
+    spdlog::warn("{}: the addresses of {} are followed again when they next change: {}",
+                 device.name(), interface, listed.error().message);
+    return;
+  }
   const auto found = host_interface(interface);
   const std::uint32_t index = found ? found->index : 0;
   const bool another = std::exchange(followed.index, index) != index;
-  const auto listed = interface_addresses(interface);
   const std::vector<IpPrefix> now = listed ? *listed : std::vector<IpPrefix>{};
   const std::vector<IpPrefix> before = device.gids().entries();
   for (const IpPrefix& entry : before) {
