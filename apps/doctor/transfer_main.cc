@@ -79,7 +79,7 @@ std::string loopback(const ibv_context& context) {
 }
 
 int serve(const Options& options) {
-  const int descriptor = integrity::Link::listen_once(options.port);
+  const int descriptor = integrity::Link::listen_once("uroce doctor", options.port);
   if (descriptor < 0) {
     return 1;
   }
@@ -91,7 +91,7 @@ int serve(const Options& options) {
 }
 
 int examine_peer(const Options& options) {
-  const int descriptor = integrity::Link::connect_to(options.peer, options.port);
+  const int descriptor = integrity::Link::connect_to("uroce doctor", options.peer, options.port);
   if (descriptor < 0) {
     std::fprintf(
         stderr,
@@ -138,7 +138,11 @@ int main(int argc, char** argv) {
   app.add_option("--device", options.device, "the device (the first one)");
   app.add_option("--gid-index", options.gid_index, "of the address to use")->capture_default_str();
   app.add_flag("--json", options.json, "print one JSON object");
-  CLI11_PARSE(app, argc, argv);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? 0 : 2;
+  }
   if (options.serve == !options.peer.empty()) {
     std::fprintf(stderr, "uroce doctor: give a PEER or --serve\n");
     return 2;

@@ -323,8 +323,9 @@ int main(int argc, char** argv) {
   if (!options.server && options.connect.empty()) {
     return play_both(options);
   }
-  const int descriptor = options.server ? Link::listen_once(options.port)
-                                        : Link::connect_to(options.connect, options.port);
+  const int descriptor = options.server
+                             ? Link::listen_once("integrity", options.port)
+                             : Link::connect_to("integrity", options.connect, options.port);
   if (descriptor < 0) {
     return 1;
   }

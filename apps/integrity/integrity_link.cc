@@ -17,8 +17,8 @@ namespace {
 
 constexpr int kSilenceMs = 60'000;  // longer than the stall that the peer would report
 
-int complain(const char* what) {
-  std::fprintf(stderr, "integrity: %s: %s\n", what, std::strerror(errno));
+int complain(const char* program, const std::string& what) {
+  std::fprintf(stderr, "%s: %s: %s\n", program, what.c_str(), std::strerror(errno));
   return -1;
 }
 
@@ -28,41 +28,67 @@ int tuned(int descriptor) {
   return descriptor;
 }
 
+// A socket that listens at all addresses; -1: see errno.
+int listen_at(int family, std::uint16_t port) {
+  sockaddr_in6 six{};
+  six.sin6_family = AF_INET6;
+  six.sin6_port = htons(port);
+  sockaddr_in four{};
+  four.sin_family = AF_INET;
+  four.sin_port = htons(port);
+  const bool is_six = family == AF_INET6;
+  const auto* const address =
+      is_six ? reinterpret_cast<sockaddr*>(&six) : reinterpret_cast<sockaddr*>(&four);
+  const socklen_t length = is_six ? sizeof(six) : sizeof(four);
+  const int listener = socket(family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  if (listener < 0) {
+    return -1;
+  }
+  const int on = 1;
+  setsockopt(listener, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
+  if (bind(listener, address, length) == 0 && listen(listener, 1) == 0) {
+    return listener;
+  }
+  const int error = errno;
+  close(listener);
+  errno = error;
+  return -1;
+}
+
+std::uint16_t port_of(int listener) {
+  sockaddr_in6 address{};  // the port is at the same place in a sockaddr_in
+  socklen_t length = sizeof(address);
+  getsockname(listener, reinterpret_cast<sockaddr*>(&address), &length);
+  return ntohs(address.sin6_port);
+}
+
 }  // namespace
 
 Link::~Link() { close(descriptor_); }
 
-int Link::listen_once(std::uint16_t port) {
-  const int listener = socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0);
+int Link::listen_once(const char* program, std::uint16_t port) {
+  int listener = listen_at(AF_INET6, port);
+  if (listener < 0 && (errno == EAFNOSUPPORT || errno == EADDRNOTAVAIL)) {
+    listener = listen_at(AF_INET, port);  // a machine without IPv6
+  }
   if (listener < 0) {
-    return complain("socket");
+    return complain(program,
+                    "can't listen on TCP port " + std::to_string(port) + " (--port names another)");
   }
-  const int on = 1;
-  setsockopt(listener, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
-  sockaddr_in6 address{};
-  address.sin6_family = AF_INET6;
-  address.sin6_port = htons(port);
-  socklen_t length = sizeof(address);
-  if (bind(listener, reinterpret_cast<sockaddr*>(&address), sizeof(address)) != 0 ||
-      listen(listener, 1) != 0 ||
-      getsockname(listener, reinterpret_cast<sockaddr*>(&address), &length) != 0) {
-    close(listener);
-    return complain("can't listen");
-  }
-  std::printf("integrity: listening on port %u\n", ntohs(address.sin6_port));
+  std::printf("%s: listening on port %u\n", program, port_of(listener));
   std::fflush(stdout);
   const int descriptor = accept4(listener, nullptr, nullptr, SOCK_CLOEXEC);
   close(listener);
-  return descriptor < 0 ? complain("accept") : tuned(descriptor);
+  return descriptor < 0 ? complain(program, "accept") : tuned(descriptor);
 }
 
-int Link::connect_to(const std::string& host, std::uint16_t port) {
+int Link::connect_to(const char* program, const std::string& host, std::uint16_t port) {
   addrinfo hints{};
   hints.ai_socktype = SOCK_STREAM;
   addrinfo* found = nullptr;
   const int error = getaddrinfo(host.c_str(), std::to_string(port).c_str(), &hints, &found);
   if (error != 0) {
-    std::fprintf(stderr, "integrity: %s: %s\n", host.c_str(), gai_strerror(error));
+    std::fprintf(stderr, "%s: %s: %s\n", program, host.c_str(), gai_strerror(error));
     return -1;
   }
   int descriptor = -1;
@@ -75,7 +101,9 @@ int Link::connect_to(const std::string& host, std::uint16_t port) {
     }
   }
   freeaddrinfo(found);
-  return descriptor < 0 ? complain("can't connect") : tuned(descriptor);
+  return descriptor < 0 ? complain(program, "can't connect to " + host + ", TCP port " +
+                                                std::to_string(port) + " (--port names another)")
+                        : tuned(descriptor);
 }
 
 bool Link::send(const void* bytes, std::size_t length) const {

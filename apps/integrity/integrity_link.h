@@ -16,10 +16,10 @@ class Link {
   Link(const Link&) = delete;
   Link& operator=(const Link&) = delete;
 
-  // Waits for a connection; prints the port when 0 asked for any free one. -1 on failure, after
-  // saying why.
-  static int listen_once(std::uint16_t port);
-  static int connect_to(const std::string& host, std::uint16_t port);
+  // Waits for a connection, and prints the port; 0 is any free one. -1 on failure, after saying
+  // why, as `program`.
+  static int listen_once(const char* program, std::uint16_t port);
+  static int connect_to(const char* program, const std::string& host, std::uint16_t port);
 
   // False when the peer is gone or silent for `timeout_s`.
   bool send(const void* bytes, std::size_t length) const;

@@ -2,6 +2,7 @@
 
 import json
 import os
+import socket
 import subprocess
 
 from harness.case import E2eCase
@@ -116,3 +117,14 @@ class DoctorOfTheWay(E2eCase):
     def test_both_words(self):
         answer = self.uroce("doctor", "--serve", "x", daemon=self.wire("loopback").server.daemon)
         self.assertEqual(answer.returncode, 2, answer.stderr)
+
+    def test_a_port_that_is_none(self):
+        answer = self.uroce("doctor", "--serve", "--port", "x", daemon=self.wire("loopback").server.daemon)
+        self.assertEqual(answer.returncode, 2, answer.stderr)
+
+    def test_a_port_that_is_taken(self):
+        with socket.create_server(("::", 0), family=socket.AF_INET6) as other:
+            port = other.getsockname()[1]
+            answer = self.uroce("doctor", "--serve", "--port", port, daemon=self.wire("loopback").server.daemon)
+        self.assertEqual(answer.returncode, 1)
+        self.assertIn(f"uroce doctor: can't listen on TCP port {port} (--port names another): Address already in use", answer.stderr)
