@@ -177,7 +177,8 @@ int query_rt_values(ibv_context* context, ibv_values_ex* values) {
     if (clock_gettime(CLOCK_MONOTONIC, &now) != 0) {
       return errno;
     }
-    values->raw_clock = {.tv_sec = 0, .tv_nsec = now.tv_sec * kNanosecondsPerSecond + now.tv_nsec};
+    constexpr auto kSecond = static_cast<std::int64_t>(kNanosecondsPerSecond);
+    values->raw_clock = {.tv_sec = 0, .tv_nsec = now.tv_sec * kSecond + now.tv_nsec};
     values->comp_mask = IBV_VALUES_MASK_RAW_CLOCK;
   }
   return 0;
