@@ -123,7 +123,7 @@ class DoctorOfTheWay(E2eCase):
         self.assertEqual(answer.returncode, 2, answer.stderr)
 
     def test_a_port_that_is_taken(self):
-        with socket.create_server(("::", 0), family=socket.AF_INET6) as other:
+        with socket.create_server(("", 0)) as other:
             port = other.getsockname()[1]
             answer = self.uroce("doctor", "--serve", "--port", port, daemon=self.wire("loopback").server.daemon)
         self.assertEqual(answer.returncode, 1)

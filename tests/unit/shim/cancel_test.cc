@@ -132,12 +132,19 @@ TEST_F(CancelWhileMaking, Queues) {
 }
 
 TEST_F(CancelWhileMaking, AQueuePair) {
-  daemon.make_rings_of_one();  // so that each is mapped
-  EXPECT_EQ(ibv_destroy_qp(qp), 0);
+  daemon.make_rings_of_one();  // so that its rings' memory is received with it
+  ibv_device** const list = ibv_get_device_list(nullptr);
+  ibv_context* const fresh = ibv_open_device(list[0]);
+  ibv_pd* const domain = ibv_alloc_pd(fresh);
+  ibv_cq* const queue = ibv_create_cq(fresh, 4, nullptr, nullptr, 0);
   ibv_qp_init_attr attr{};
-  attr.send_cq = attr.recv_cq = cq;
+  attr.send_cq = attr.recv_cq = queue;
   attr.qp_type = IBV_QPT_RC;
-  qp = made([&] { return ibv_create_qp(pd, &attr); });
+  EXPECT_EQ(ibv_destroy_qp(made([&] { return ibv_create_qp(domain, &attr); })), 0);
+  EXPECT_EQ(ibv_destroy_cq(queue), 0);
+  EXPECT_EQ(ibv_dealloc_pd(domain), 0);
+  EXPECT_EQ(ibv_close_device(fresh), 0);
+  ibv_free_device_list(list);
 }
 
 TEST_F(CancelWhileMaking, DeviceMemory) {
