@@ -35,10 +35,17 @@ struct Channel {
   std::uint64_t generation = 0;  // of the connection it belongs to
 };
 
+// Its users are the calls that are using it, and this file while it is the newest. The last one
+// deletes it.
+struct Connection {
+  Client client;
+  unsigned users = 1;
+};
+
 // One connection for all channels, made with the first. When it is lost, the channels of its
 // generation are dead, and the next channel makes a new one.
 pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;  // guards the following, not I/O on the socket
-Client* client = nullptr;                           // never deleted: threads may be using it
+Connection* newest = nullptr;
 std::uint64_t generation = 0;
 Channel* channels = nullptr;  // array of kDescriptorsMax, allocated with the first
 
@@ -50,46 +57,87 @@ class Lock {
   Lock& operator=(const Lock&) = delete;
 };
 
+// REQUIRES: the lock is held.
+void release(Connection* connection) {
+  if (connection != nullptr && --connection->users == 0) {
+    delete connection;
+  }
+}
+
 // Ensures a live connection. REQUIRES: the lock is held.
 Status connect_if_needed() {
   if (channels == nullptr) {
     channels = new (std::nothrow) Channel[kDescriptorsMax];
   }
-  if (client != nullptr && channels != nullptr && client->check()) {
+  if (newest != nullptr && channels != nullptr && newest->client.check()) {
     return ok();
   }
-  auto* fresh = channels == nullptr ? nullptr : new (std::nothrow) Client;
+  auto* fresh = channels == nullptr ? nullptr : new (std::nothrow) Connection;
   if (fresh == nullptr) {
     return Error{ENOMEM, "no memory for a channel"};
   }
-  if (Status connected = fresh->connect(); !connected) {
+  if (Status connected = fresh->client.connect(); !connected) {
     delete fresh;
     return connected;
   }
-  client = fresh;
+  release(std::exchange(newest, fresh));
   ++generation;
   return ok();
 }
 
-// The data about its channel that a command needs, read under the lock.
-struct Route {
-  Client* client = nullptr;  // null: not a channel of ours
-  bool alive = false;
-  std::uint32_t handle = 0;
-};
-
-Route route_of(int descriptor) {
-  const Lock lock;
+// The channel of a descriptor, or null: not one of ours. REQUIRES: the lock is held.
+Channel* channel_of(int descriptor) {
   if (channels == nullptr || descriptor < 0 || descriptor >= kDescriptorsMax) {
-    return {};
+    return nullptr;
   }
   Channel& channel = channels[descriptor];
   if (channel.socket.get() < 0) {
     channel = {};
-    return {};
+    return nullptr;
   }
-  return {client, channel.generation == generation, channel.handle};
+  return &channel;
 }
+
+// A channel as a call found it.
+struct Route {
+  std::uint64_t generation = 0;  // 0: the descriptor isn't a channel of ours
+  std::uint32_t handle = 0;
+
+  bool operator==(const Route&) const = default;
+};
+
+Route route_of(int descriptor) {
+  const Lock lock;
+  const Channel* const channel = channel_of(descriptor);
+  return channel == nullptr ? Route{} : Route{channel->generation, channel->handle};
+}
+
+// Keeps the connection of a route during its lifetime. Not across a cancellation point: a
+// cancelled thread doesn't run destructors.
+class Use {
+ public:
+  explicit Use(const Route& route) {
+    const Lock lock;
+    if (route.generation != 0 && route.generation == generation) {
+      connection_ = newest;
+      ++connection_->users;
+    }
+  }
+  ~Use() {
+    const Lock lock;
+    release(connection_);
+  }
+  Use(const Use&) = delete;
+  Use& operator=(const Use&) = delete;
+
+  // Null: the connection was lost, and another has taken its place.
+  [[nodiscard]] Client* client() const {
+    return connection_ == nullptr ? nullptr : &connection_->client;
+  }
+
+ private:
+  Connection* connection_ = nullptr;
+};
 
 // The program may have closed the channel while an event was waited for.
 void take_byte(int descriptor) {
@@ -122,6 +170,10 @@ std::size_t response_offset(std::uint32_t number) {
 int command(const Route& route, int descriptor, const rdma_ucm_cmd_hdr& header,
             const std::byte* input, const Option& option, int other) {
   const CancellationDisabled whole;  // an event is taken by the exchange and the byte together
+  const Use connection(route);
+  if (connection.client() == nullptr) {
+    return ENODEV;
+  }
   using Request = abi::CmCommandRequest;
   alignas(Request) std::byte record[sizeof(Request) + abi::kCmInputMax + abi::kCmOptionMax] = {};
   auto& request = *new (record) Request{};
@@ -131,7 +183,7 @@ int command(const Route& route, int descriptor, const rdma_ucm_cmd_hdr& header,
   request.option_length = static_cast<std::uint32_t>(option.length);
   if (other >= 0) {
     const Route from = route_of(other);
-    if (from.client == nullptr || !from.alive) {
+    if (from.generation != route.generation) {
       return EINVAL;
     }
     request.other_channel = from.handle;
@@ -141,11 +193,12 @@ int command(const Route& route, int descriptor, const rdma_ucm_cmd_hdr& header,
     std::memcpy(request.bytes + header.in, option.bytes, option.length);
   }
   abi::CmCommandReply reply{};
-  const int error = route.client->exchange({.call_name = "librdmacm",
-                                            .command = Command::kCmCommand,
-                                            .header = request.header,
-                                            .length = sizeof(Request) + header.in + option.length},
-                                           {.header = reply.header, .size = sizeof(reply)});
+  const int error =
+      connection.client()->exchange({.call_name = "librdmacm",
+                                     .command = Command::kCmCommand,
+                                     .header = request.header,
+                                     .length = sizeof(Request) + header.in + option.length},
+                                    {.header = reply.header, .size = sizeof(reply)});
   if (error != 0) {
     return error;
   }
@@ -176,10 +229,11 @@ bool is_nonblocking(int descriptor) {
   return flags >= 0 && (flags & O_NONBLOCK) != 0;
 }
 
-// Whether another thread has closed the channel meanwhile.
+// Whether another thread has closed the channel meanwhile. If the connection was lost, it can't be
+// told.
 bool was_closed(int descriptor, const Route& before) {
   const Route now = route_of(descriptor);
-  return now.client == nullptr || (now.client == before.client && now.handle != before.handle);
+  return now.generation == 0 || (now.generation == before.generation && now != before);
 }
 
 // 0 when an event may be there, or an errno value.
@@ -210,8 +264,8 @@ int open_cm_channel() {
   } request{};
   abi::HandleReply reply{};
   Descriptors received;
-  int error = client->call("open of /dev/infiniband/rdma_cm", Command::kCmOpenChannel, request,
-                           reply, &received);
+  int error = newest->client.call("open of /dev/infiniband/rdma_cm", Command::kCmOpenChannel,
+                                  request, reply, &received);
   const int descriptor = received.peek(0);
   if (error == 0 && (descriptor < 0 || descriptor >= kDescriptorsMax)) {
     error = EMFILE;
@@ -227,7 +281,10 @@ int open_cm_channel() {
   return descriptor;
 }
 
-bool is_cm_channel(int descriptor) { return route_of(descriptor).client != nullptr; }
+bool is_cm_channel(int descriptor) {
+  const Lock lock;
+  return channel_of(descriptor) != nullptr;
+}
 
 ssize_t write_cm_command(int descriptor, const void* bytes, std::size_t length) {
   const Route route = route_of(descriptor);
@@ -239,10 +296,6 @@ ssize_t write_cm_command(int descriptor, const void* bytes, std::size_t length) 
   std::memcpy(&header, bytes, sizeof(header));
   if (header.in + sizeof(header) > length || header.in > abi::kCmInputMax) {
     errno = EINVAL;
-    return -1;
-  }
-  if (!route.alive) {
-    errno = ENODEV;
     return -1;
   }
   const auto* input = static_cast<const std::byte*>(bytes) + sizeof(header);
@@ -288,12 +341,12 @@ int close_cm_channel(int descriptor) {
     const Lock lock;
     socket = std::exchange(channels[descriptor], {}).socket;
   }
-  if (route.alive) {
+  if (const Use connection(route); connection.client() != nullptr) {
     abi::HandleRequest request{};
     request.handle = route.handle;
     abi::HandleReply reply{};
-    (void)route.client->call("close of /dev/infiniband/rdma_cm", Command::kCmCloseChannel, request,
-                             reply);
+    (void)connection.client()->call("close of /dev/infiniband/rdma_cm", Command::kCmCloseChannel,
+                                    request, reply);
   }
   socket.end();
   return 0;
@@ -301,8 +354,8 @@ int close_cm_channel(int descriptor) {
 
 void abandon_cm_channels_after_fork() {
   mutex = PTHREAD_MUTEX_INITIALIZER;
-  if (client != nullptr) {
-    client->abandon_after_fork();
+  if (newest != nullptr) {
+    newest->client.abandon_after_fork();
   }
 }
 

@@ -7,6 +7,8 @@
 #include <cerrno>
 #include <cstddef>
 #include <cstdint>
+#include <filesystem>
+#include <iterator>
 #include <thread>
 
 #include "tests/unit/shim/fake_daemon.h"
@@ -63,6 +65,24 @@ TEST_F(CmDevice, AThreadThatIsCancelledTakesTheWholeEvent) {
   EXPECT_TRUE(on_cancelled_thread([this] { EXPECT_TRUE(get_event()); }));
   EXPECT_EQ(event[0], 7);
   EXPECT_FALSE(readable());
+}
+
+std::ptrdiff_t open_files() {
+  return std::distance(std::filesystem::directory_iterator("/proc/self/fd"), {});
+}
+
+TEST_F(CmDevice, ALostConnectionIsClosedWhenAnotherTakesItsPlace) {
+  const auto reconnect = [] {
+    const FakeDaemon restarted;
+    const int fresh = shim::open_cm_channel();
+    ASSERT_GE(fresh, 0);
+    EXPECT_EQ(shim::close_cm_channel(fresh), 0);
+  };
+  daemon.die();
+  reconnect();
+  const std::ptrdiff_t before = open_files();
+  reconnect();
+  EXPECT_EQ(open_files(), before);
 }
 
 TEST_F(CmDevice, AThreadThatWaitsForAnEventCanBeCancelled) {
