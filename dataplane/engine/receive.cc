@@ -191,7 +191,7 @@ void Worker::State::prefetch_ahead(std::span<Frame* const> frames) const {
 }
 
 bool Worker::State::drain_frames(Role role) {
-  if (kept_total != 0) [[unlikely]] {
+  if (kept_frames.total() != 0) [[unlikely]] {
     drop_idle_kept();
   }
   Ring<Frame>& ring = *rings[static_cast<std::size_t>(role)];
@@ -265,6 +265,9 @@ bool Worker::State::deliver(QpEntry& entry, Role role, Frame* frame, Turn& lent)
       break;
   }
   finish(frame, reason);
+  if (reason == Drop::kOutOfSequence) [[unlikely]] {
+    make_room_to_keep(entry);
+  }
   if (entry.keeps(role)) [[unlikely]] {
     deliver_kept(entry, role);
   }

@@ -66,7 +66,7 @@ bool Worker::State::transmit(PortState& port) {
   }
   if (tx.room() < port.turn_burst) {
     refill_tx(tx, *port.port, port.turn_burst, &port.generation);
-    if (tx.room() == 0 && tx.ready_count() == 0 && kept_total != 0) [[unlikely]] {
+    if (tx.room() == 0 && tx.ready_count() == 0 && kept_frames.total() != 0) [[unlikely]] {
       drop_kept_of(port);
     }
   }

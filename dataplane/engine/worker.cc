@@ -246,7 +246,7 @@ Time Worker::next_deadline() const {
     next = std::min(next, port->port->next_due(static_cast<std::uint16_t>(self.config.index)));
   }
   next = std::min(next, self.late_events.next());
-  if (self.kept_total != 0) {
+  if (self.kept_frames.total() != 0) {
     next = std::min(next, self.next_kept_drop);
   }
   if (!self.starved.empty()) {

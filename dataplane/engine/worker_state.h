@@ -19,6 +19,7 @@
 #include "dataplane/engine/turn/run_queue.h"
 #include "dataplane/engine/turn/stalls.h"
 #include "dataplane/engine/turn/timers.h"
+#include "dataplane/engine/waiting/kept_frames.h"
 #include "dataplane/engine/worker.h"
 #include "dataplane/port/ring.h"
 #include "dataplane/qp/tx_batch.h"
@@ -168,9 +169,9 @@ struct Worker::State final : FaultSink {
   std::vector<CompletionQueue*> dirty_queues;
   LateEvents late_events;
   Naps naps;
-  std::uint32_t parked = 0;       // frames, of all queue pairs
-  std::uint32_t kept_total = 0;   // frames that wait for an earlier one, of all queue pairs
-  std::vector<QpEntry*> keepers;  // the queue pairs that they are for
+  std::uint32_t parked = 0;  // frames, of all queue pairs
+  KeptFrames kept_frames;
+  std::vector<QpEntry*> keepers;  // the queue pairs that those are for
   Time next_kept_drop = 0;
   std::vector<std::unique_ptr<ProcMemCopy>> copies;  // outstanding, oldest first
   RunningTime copies_time;
@@ -210,18 +211,19 @@ struct Worker::State final : FaultSink {
     if (stalls.watches(now)) [[unlikely]] {
       stalls.charge_to(entry.qp->config().user);
     }
-    return Turn{.now = now,
-                .tx = ports[entry.port]->tx,
-                .keys = *config.keys,
-                .events = *events,
-                .dirty_queues = dirty_queues,
-                .faults = config.paging != nullptr ? this : nullptr,
-                .recovery = config.recovery,
-                .keep = config.recovery == Recovery::kSelective && kept_total < kKeptTotalMax,
-                .withheld = must_wait(entry),
-                .many_doorbells = many_doorbells,
-                .absent = absent,
-                .clock = config.clock};
+    return Turn{
+        .now = now,
+        .tx = ports[entry.port]->tx,
+        .keys = *config.keys,
+        .events = *events,
+        .dirty_queues = dirty_queues,
+        .faults = config.paging != nullptr ? this : nullptr,
+        .recovery = config.recovery,
+        .keep = config.recovery == Recovery::kSelective && kept_frames.total() < kKeptTotalMax,
+        .withheld = must_wait(entry),
+        .many_doorbells = many_doorbells,
+        .absent = absent,
+        .clock = config.clock};
   }
 
   // waiting/paging.cc
@@ -258,6 +260,7 @@ struct Worker::State final : FaultSink {
   void drop_idle_kept();
   void drop_kept_of(const PortState& port);
   void give_up_kept(QpEntry& entry);
+  void make_room_to_keep(const QpEntry& entry);
   void stop_keeping(QpEntry& entry);
   void release_waiting(QpEntry& entry);
 

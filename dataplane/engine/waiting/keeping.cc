@@ -18,9 +18,10 @@ void Worker::State::keep(QpEntry& entry, Role role, Frame* frame) {
   });
   frames.insert(behind.base(), frame);
   waiting.kept_at = ran();
-  if (kept_total++ == 0) {
+  if (kept_frames.total() == 0) {
     next_kept_drop = now + kKeptIdleMax;
   }
+  kept_frames.add(entry.qp->config().user);
   if (waiting.keeper == WaitingFrames::kNoKeeper) {
     waiting.keeper = static_cast<std::uint32_t>(keepers.size());
     keepers.push_back(&entry);
@@ -62,7 +63,7 @@ void Worker::State::deliver_kept(QpEntry& entry, Role role) {
     finish(frame, reason);
   }
   frames.erase(frames.begin(), frames.begin() + given);
-  kept_total -= static_cast<std::uint32_t>(given);
+  kept_frames.remove(entry.qp->config().user, static_cast<std::uint32_t>(given));
   stop_keeping(entry);
   if (parks != nullptr) {
     park(entry, role, parks);
@@ -78,7 +79,7 @@ void Worker::State::drop_kept(QpEntry& entry, Role role) {
   for (Frame* frame : frames) {
     drop(frame, Drop::kOutOfSequence);
   }
-  kept_total -= static_cast<std::uint32_t>(frames.size());
+  kept_frames.remove(entry.qp->config().user, static_cast<std::uint32_t>(frames.size()));
   frames.clear();
   stop_keeping(entry);
 }
@@ -97,10 +98,28 @@ void Worker::State::drop_idle_kept() {
     return;
   }
   next_kept_drop = now + kKeptIdleMax;
-  const Duration idle_max = kept_total < kKeptTotalMax ? kKeptSilentMax : kKeptIdleMax;
+  const Duration idle_max = kept_frames.total() < kKeptTotalMax ? kKeptSilentMax : kKeptIdleMax;
   // Backwards, because the last one takes the place of one that leaves.
   for (std::size_t i = keepers.size(); i-- > 0;) {
     if (ran() - keepers[i]->waiting->kept_at >= idle_max) {
+      give_up_kept(*keepers[i]);
+    }
+  }
+}
+
+// A frame of this queue pair was dropped. If another user has far more than its share of the room,
+// half of that is given up, for the frames that come next.
+void Worker::State::make_room_to_keep(const QpEntry& entry) {
+  if (kept_frames.total() < kKeptTotalMax) {
+    return;  // it wasn't for want of room
+  }
+  const auto user = kept_frames.who_exceeds(entry.qp->config().user);
+  if (!user) {
+    return;
+  }
+  const std::uint32_t enough = kept_frames.of(*user) / 2;
+  for (std::size_t i = keepers.size(); i-- > 0 && kept_frames.of(*user) > enough;) {
+    if (keepers[i]->qp->config().user == *user) {
       give_up_kept(*keepers[i]);
     }
   }
@@ -125,7 +144,9 @@ void Worker::State::release_waiting(QpEntry& entry) {
     const auto& parked_ones = entry.waiting->parked[static_cast<std::size_t>(role)];
     const auto& kept_ones = entry.waiting->kept[static_cast<std::size_t>(role)];
     parked -= static_cast<std::uint32_t>(parked_ones.size());
-    kept_total -= static_cast<std::uint32_t>(kept_ones.size());
+    if (!kept_ones.empty()) {
+      kept_frames.remove(entry.qp->config().user, static_cast<std::uint32_t>(kept_ones.size()));
+    }
     for (const auto* frames : {&parked_ones, &kept_ones}) {
       std::for_each(frames->begin(), frames->end(), [this](Frame* frame) { release(frame); });
     }

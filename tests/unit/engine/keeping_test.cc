@@ -7,12 +7,14 @@
 #include <memory>
 #include <vector>
 
+#include "dataplane/engine/waiting/kept_frames.h"
 #include "tests/unit/engine/worker_fixture.h"
 
 namespace uroce::test {
 namespace {
 
 constexpr std::uint32_t kFirst = 100;  // PairConfig::psn_a
+constexpr std::uint64_t kOtherUser = 1;
 
 class Keeping : public testing::Test {
  protected:
@@ -44,6 +46,7 @@ class Keeping : public testing::Test {
     for (const std::uint32_t qpn : {18U, 19U, 20U}) {
       pairs.emplace_back(PairConfig{.b = {.qpn = qpn}});
     }
+    pairs.emplace_back(PairConfig{.b = {.qpn = 21, .user = kOtherUser}});
     return pairs;
   }();
   std::pair<std::unique_ptr<Port>, std::unique_ptr<Port>> ports_ =
@@ -64,6 +67,41 @@ TEST_F(Keeping, ASilentPeersFramesMakeRoom) {
   arrive_ahead(pairs_[2], 1, 5 * kLater);
   EXPECT_EQ(pairs_[2].b.qp().kept(true), 1U);
   EXPECT_EQ(pairs_[0].b.qp().kept(true), 0U);
+}
+
+// All room is taken by one user, whose peers go on.
+TEST_F(Keeping, AUserWithMuchMakesRoomForAnother) {
+  arrive_ahead(pairs_[0], KeptPackets::kMax, 1);
+  arrive_ahead(pairs_[1], KeptPackets::kMax, 1);
+  arrive_ahead(pairs_[2], 1, 1);
+  EXPECT_EQ(pairs_[0].b.qp().kept(true) + pairs_[1].b.qp().kept(true), Worker::kKeptTotalMax)
+      << "it makes none for itself";
+  constexpr std::uint32_t kFew = 10;
+  arrive_ahead(pairs_[3], kFew, 1);
+  EXPECT_EQ(pairs_[3].b.qp().kept(true), kFew - 1) << "all but the first";
+  EXPECT_EQ(pairs_[0].b.qp().kept(true) + pairs_[1].b.qp().kept(true), Worker::kKeptTotalMax / 2);
+}
+
+TEST(KeptFrames, KnowsWhoHasMoreThanTwiceAsMany) {
+  constexpr std::uint64_t kMost = 1;
+  constexpr std::uint64_t kSome = 2;
+  constexpr std::uint64_t kNone = 3;
+  KeptFrames kept;
+  EXPECT_EQ(kept.who_exceeds(kNone), std::nullopt);
+  for (int i = 0; i < 5; ++i) {
+    kept.add(kMost);
+  }
+  kept.add(kSome);
+  kept.add(kSome);
+  EXPECT_EQ(kept.total(), 7U);
+  EXPECT_EQ(kept.who_exceeds(kNone), kMost);
+  EXPECT_EQ(kept.who_exceeds(kSome), kMost);
+  EXPECT_EQ(kept.who_exceeds(kMost), std::nullopt);
+  kept.remove(kMost, 1);
+  EXPECT_EQ(kept.who_exceeds(kSome), std::nullopt) << "four are only twice two";
+  kept.remove(kMost, 4);
+  EXPECT_EQ(kept.of(kMost), 0U);
+  EXPECT_EQ(kept.who_exceeds(kNone), kSome);
 }
 
 // There is room, but each frame holds one of the port's buffers.

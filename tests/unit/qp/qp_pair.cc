@@ -55,6 +55,7 @@ Endpoint::Endpoint(const EndpointConfig& config)
   qp.type = config.type;
   qp.pd = kPd;
   qp.signal_all = config.signal_all;
+  qp.user = config.user;
   qp.shares_network = config.shares_network;
   qp.measures_latency = config.measures_latency;
   qp.congestion = config.congestion;

@@ -48,6 +48,7 @@ struct EndpointConfig {
   std::uint32_t access =
       kAccessLocalWrite | kAccessRemoteWrite | kAccessRemoteRead | kAccessRemoteAtomic;
   bool signal_all = false;
+  std::uint64_t user = 0;
   // Its memory is accessed through /proc/PID/mem: by a helper if its worker has PagingQueues.
   bool slow_way = false;
   bool shares_network = false;
