@@ -18,7 +18,7 @@ void ring_doorbell(Qp& qp) {
 }
 
 void publish_sends(Qp& qp) {
-  idle_polls.posted(qp.worker, qp.send.held(), of(plain(qp).send_cq));
+  idle_polls.posted(qp.worker, qp.send.unpublished(), qp.send.held(), of(plain(qp).send_cq));
   qp.send.publish_posted();
   ring_doorbell(qp);
 }

@@ -30,12 +30,14 @@ class IdlePolls {
     polls_others_ = false;
     under_way_ -= std::min(completions, under_way_);
   }
-  // This thread posted to a send queue of that worker, which now has this many work requests
-  // outstanding and completes them at `cq`.
-  void posted(std::uint32_t worker, std::uint32_t under_way, const Cq* cq) {
+  // This thread posted `fresh` work requests to a send queue of that worker, which completes them
+  // at `cq` and has at most `outstanding` now: those that this thread has found completed since
+  // aren't counted out of that yet (WorkRing::held).
+  void posted(std::uint32_t worker, std::uint32_t fresh, std::uint32_t outstanding, const Cq* cq) {
     seen_beats_ = worker == worker_ ? seen_beats_ : 0;
     worker_ = worker;
-    under_way_ = under_way;
+    under_way_ = std::min(under_way_ + fresh, outstanding);
+    napped_in_vain_ = false;
     cq_ = cq;
   }
 
@@ -49,10 +51,11 @@ class IdlePolls {
     if (count_ % kPollsPerCheck == 0 && !context.client.check()) {
       return false;
     }
-    if (under_way_ >= kManyUnderWay && !polls_others_ && worker_shares(context)) {
+    if (under_way_ >= kManyUnderWay && !napped_in_vain_ && !polls_others_ &&
+        worker_shares(context)) {
       // Outstanding work may complete later, or without a completion (unsignalled work requests):
       // after a nap without result there is no other before the next post.
-      under_way_ = nap(cq, under_way_ / kNapShare, kNapOfMany) ? under_way_ : 0;
+      napped_in_vain_ = !nap(cq, under_way_ / kNapShare, kNapOfMany);
     } else if (count_ % kPollsPerBeatCheck == 0 && worker_is_kept(context)) {
       nap(cq, 1, kNapForWorker);
     } else if (count_ < kPollsBeforeNap) {
@@ -120,6 +123,7 @@ class IdlePolls {
 
   std::uint32_t count_ = 0;
   std::uint32_t under_way_ = 0;
+  bool napped_in_vain_ = false;  // since the last post
   const Cq* cq_ = nullptr;     // at which posted work completes
   bool polls_others_ = false;  // other queues, too, since the last completion
   Duration next_nap_ = kNapMin;
