@@ -12,6 +12,8 @@
 namespace uroce::control {
 namespace {
 
+constexpr Duration kRetryInterval = 5 * kNanosecondsPerSecond;
+
 bool has(const std::vector<IpPrefix>& all, const Gid& address) {
   return std::any_of(all.begin(), all.end(),
                      [&](const IpPrefix& one) { return one.address == address; });
@@ -35,21 +37,30 @@ void AddressFollower::follow(std::uint32_t device, std::string interface) {
 
 void AddressFollower::on_change() {
   watch_.drain();
+  check_again();
+}
+
+// The kernel reports a change once, so after a listing that failed nothing else comes of it.
+void AddressFollower::check_again() {
+  next_check_ = kNever;
   for (Followed& followed : followed_) {
-    check(followed);
+    if (!check(followed)) {
+      next_check_ = card_.now() + kRetryInterval;
+    }
   }
 }
 
-// What can't be listed stays as it is. A link-local address is bound to its interface, which may
-// have been recreated.
-void AddressFollower::check(Followed& followed) {
+// False: the addresses can't be listed, and stay as they are. A link-local address is bound to its
+// interface, which may have been recreated.
+bool AddressFollower::check(Followed& followed) {
   Device& device = card_.devices()[followed.device];
   const std::string& interface = followed.interface;
   const auto listed = interface_addresses(interface);
   if (!listed && listed.error().code != ENODEV && listed.error().code != EADDRNOTAVAIL) {
-    spdlog::warn("{}: the addresses of {} are followed again when they next change: {}",
-                 device.name(), interface, listed.error().message);
-    return;
+    spdlog::warn("{}: the addresses of {} can't be listed, and are looked at again in {} s: {}",
+                 device.name(), interface, kRetryInterval / kNanosecondsPerSecond,
+                 listed.error().message);
+    return false;
   }
   const auto found = host_interface(interface);
   const std::uint32_t index = found ? found->index : 0;
@@ -79,6 +90,7 @@ void AddressFollower::check(Followed& followed) {
                    interface, status.error().message);
     }
   }
+  return true;
 }
 
 }  // namespace uroce::control

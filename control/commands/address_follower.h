@@ -10,6 +10,7 @@
 #include "control/ip/kernel_addresses.h"
 #include "control/ip/kernel_watch.h"
 #include "control/sessions/card.h"
+#include "dataplane/qp/turn.h"
 
 namespace uroce::control {
 
@@ -25,6 +26,9 @@ class AddressFollower {
   // Readable: call on_change().
   [[nodiscard]] int descriptor() const { return watch_.descriptor(); }
   void on_change();
+  // When check_again() is due: a listing failed. kNever: none did.
+  [[nodiscard]] Time next_check() const { return next_check_; }
+  void check_again();
 
  private:
   struct Followed {
@@ -34,12 +38,13 @@ class AddressFollower {
   };
   AddressFollower(Card& card, KernelAddresses& kernel, KernelWatch watch)
       : card_(card), kernel_(kernel), watch_(std::move(watch)) {}
-  void check(Followed& followed);
+  bool check(Followed& followed);
 
   Card& card_;
   KernelAddresses& kernel_;
   KernelWatch watch_;
   std::vector<Followed> followed_;
+  Time next_check_ = kNever;
 };
 
 }  // namespace uroce::control

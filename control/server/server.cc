@@ -346,6 +346,9 @@ void Server::on_time() {
   if (links_.next_check() <= now) {
     links_.check();
   }
+  if (services_.addresses != nullptr && services_.addresses->next_check() <= now) {
+    services_.addresses->check_again();
+  }
   if (services_.sampler != nullptr) {
     services_.sampler->on_time(now);
   }

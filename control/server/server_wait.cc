@@ -62,6 +62,9 @@ int Server::milliseconds_to_deadline() const {
   for (const Device& device : card_.devices()) {
     deadline = std::min(deadline, device.next_deadline());
   }
+  if (services_.addresses != nullptr) {
+    deadline = std::min(deadline, services_.addresses->next_check());
+  }
   if (services_.sampler != nullptr) {
     deadline = std::min(deadline, services_.sampler->next_deadline());
   }
