@@ -44,7 +44,7 @@ struct Connection {
 
 // One connection for all channels, made with the first. When it is lost, the channels of its
 // generation are dead, and the next channel makes a new one.
-pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;  // guards the following, not I/O on the socket
+pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;  // guards the following; commands run without it
 Connection* newest = nullptr;
 std::uint64_t generation = 0;
 Channel* channels = nullptr;  // array of kDescriptorsMax, allocated with the first
@@ -335,6 +335,7 @@ ssize_t write_cm_command(int descriptor, const void* bytes, std::size_t length) 
 }
 
 int close_cm_channel(int descriptor) {
+  const CancellationDisabled whole;
   const Route route = route_of(descriptor);
   VerifiedDescriptor socket;
   {

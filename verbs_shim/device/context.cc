@@ -139,6 +139,7 @@ extern "C" {
 ibv_context* ibv_open_device(ibv_device* device) { return open_context(device, {}); }
 
 int ibv_close_device(ibv_context* base) {
+  const CancellationDisabled whole;  // else descriptors and the session could stay
   Context* context = of(base);
   forget(*context);
   release(context);

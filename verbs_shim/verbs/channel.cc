@@ -109,6 +109,7 @@ ibv_comp_channel* ibv_create_comp_channel(ibv_context* context) {
 }
 
 int ibv_destroy_comp_channel(ibv_comp_channel* base) {
+  const CancellationDisabled whole;  // its descriptors are closed after the object is gone
   if (of(base)->events == nullptr) {
     delete of(base);
     return 0;

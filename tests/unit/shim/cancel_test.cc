@@ -102,6 +102,19 @@ TEST_F(Cancel, TakesEffectAfterLibrdmacmGetsItsChannel) {
   EXPECT_EQ(shim::close_cm_channel(first), 0);
 }
 
+// Descriptors are closed while and after the objects go away.
+TEST_F(Cancel, TakesEffectAfterDestroyingAChannelAndADevice) {
+  ibv_device** const list = ibv_get_device_list(nullptr);
+  ibv_context* const fresh = ibv_open_device(list[0]);
+  ibv_comp_channel* const events = ibv_create_comp_channel(fresh);
+  ASSERT_NE(events, nullptr);
+  EXPECT_TRUE(on_cancelled_thread([&] { EXPECT_EQ(ibv_destroy_comp_channel(events), 0); }));
+  EXPECT_TRUE(on_cancelled_thread([&] { EXPECT_EQ(ibv_close_device(fresh), 0); }));
+  ibv_free_device_list(list);
+  const int cm_channel = shim::open_cm_channel();
+  EXPECT_TRUE(on_cancelled_thread([&] { EXPECT_EQ(shim::close_cm_channel(cm_channel), 0); }));
+}
+
 // What the thread was making isn't left behind: each call returns its object.
 class CancelWhileMaking : public Cancel {
  protected:
