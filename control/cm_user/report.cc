@@ -54,7 +54,7 @@ Json report_counters(const cm::Counters& counters, const GsiCounters& gsi) {
   const auto reason = [](const std::optional<cm::RejectReason>& reject) {
     return reject ? std::string(cm::name_of(*reject)) : std::string();
   };
-  json["send_refused"] = gsi.send_refused;  // of `sent`: the worker had too many to send
+  json["send_refused"] = gsi.send_refused;  // messages counted as sent, which the worker had no room for
   json["last_reject_received"] = reason(counters.last_reject_received);
   json["last_reject_sent"] = reason(counters.last_reject_sent);
   return json;

@@ -60,7 +60,8 @@ inline constexpr MetricRow kWorkerCounters[] = {
      "Frames that a worker received for another worker's queue pairs"},
     {"tx_frames", "uroce_worker_transmitted_frames", "Frames that a worker sent"},
     {"tx_lost", "uroce_worker_lost_frames",
-     "Frames that a worker couldn't send, because the port accepted none for too long"},
+     "Frames that a worker couldn't send, because the port accepted none for too long or control "
+     "sent too many at once"},
     {"absences", "uroce_worker_absences",
      "Times that a worker was kept from running for 1 ms or longer"},
     {"absent_us", "uroce_worker_absent_seconds", "Time for which a worker was kept from running",

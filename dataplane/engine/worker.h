@@ -40,7 +40,7 @@ struct WorkerCounters {
   std::uint64_t turns = 0, idle_turns = 0, sleeps = 0;
   std::uint64_t rx_frames = 0, tx_frames = 0;
   std::uint64_t handed_over = 0;              // received for another worker's queue pairs
-  std::uint64_t tx_lost = 0;                  // the port took nothing for too long
+  std::uint64_t tx_lost = 0;                  // the port took nothing, or control sent too many
   std::uint64_t absences = 0, absent_us = 0;  // times and microseconds that it couldn't run
   std::uint64_t stalls = 0, stalled_us = 0;   // for which a user's memory kept it waiting
   std::uint64_t page_faults = 0;              // raised
@@ -168,7 +168,7 @@ class Worker {
   // From raising a page fault to the turn that goes on with it.
   [[nodiscard]] const LatencyHistogram& fault_times() const;
   void count_sleep();
-  void count_lost_frame();  // from send_frame(): its port took none for too long
+  void count_lost_frames(std::uint32_t frames);  // control's, which couldn't be sent
 
  private:
   struct State;

@@ -205,7 +205,7 @@ const Latencies& Worker::latencies(std::uint16_t port) const {
 
 const LatencyHistogram& Worker::fault_times() const { return state_->fault_times; }
 
-void Worker::count_lost_frame() { ++state_->counters.tx_lost; }
+void Worker::count_lost_frames(std::uint32_t frames) { state_->counters.tx_lost += frames; }
 
 void Worker::count_sleep() { ++state_->counters.sleeps; }
 

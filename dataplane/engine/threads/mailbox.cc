@@ -114,6 +114,7 @@ bool Mailbox::send_frame(std::uint16_t port, std::span<const std::byte> bytes) {
       OutFrame{port, monotonic_now() + kFrameWaitMax, {bytes.begin(), bytes.end()}});
   OutFrame* const pointer = frame.get();
   if (frames_.enqueue(&pointer, 1) == 0) {
+    overflowed_.fetch_add(1, std::memory_order_relaxed);
     return false;
   }
   static_cast<void>(frame.release());  // owned by the ring now
@@ -136,7 +137,10 @@ bool Mailbox::send_frames(Worker& worker, Time now) {
       refused_ = std::move(frame);
       break;
     }
-    worker.count_lost_frame();
+    worker.count_lost_frames(1);
+  }
+  if (any) {  // where there was no place, there are frames
+    worker.count_lost_frames(overflowed_.exchange(0, std::memory_order_relaxed));
   }
   return any;
 }

@@ -24,8 +24,8 @@ class Mailbox {
  public:
   static constexpr std::uint32_t kTasksMax = 64;  // further callers wait
   static constexpr std::uint32_t kFramesMax = 256;
-  // From send_frame() until a frame that its port refuses is given up. So no frame waits longer
-  // behind others, whatever their ports' state: a port that is down or detached takes none.
+  // From send_frame() until a frame that its port refuses is given up, so that a port without
+  // buffers to send with doesn't hold up the others' frames for longer.
   static constexpr Duration kFrameWaitMax = 250 * kNanosecondsPerMillisecond;
 
   // A worker that has been stuck for this long (base/time/liveness.h) is given up: it isn't
@@ -54,8 +54,9 @@ class Mailbox {
   // for a task that it has taken, kStuckMax applies, whatever the limit. Allocates nothing, unless
   // another call is under way, or was withdrawn and the worker hasn't got to it yet.
   CallStatus call(const std::function<void(Worker&)>& task, Duration limit = kStuckMax);
-  // Copies the frame for the worker to send later; false if too many are queued. A frame that its
-  // port doesn't take within kFrameWaitMax is lost, and counted (WorkerCounters::tx_lost).
+  // Copies the frame for the worker to send later; false if too many are queued. Such a frame is
+  // lost, as is one that its port doesn't take within kFrameWaitMax, and counted
+  // (WorkerCounters::tx_lost).
   bool send_frame(std::uint16_t port, std::span<const std::byte> bytes);
 
   // Called by the worker: runs the queued tasks, each followed by after_task() before its caller
@@ -114,6 +115,8 @@ class Mailbox {
   Ring<Task> tasks_{kTasksMax, Producers::kSeveral};
   Ring<OutFrame> frames_{kFramesMax, Producers::kSeveral};
   std::unique_ptr<OutFrame> refused_;  // by its port in the last turn; the worker's
+  // Frames that found no place in frames_ and aren't in the worker's counters yet.
+  std::atomic<std::uint32_t> overflowed_{0};
 };
 
 }  // namespace uroce

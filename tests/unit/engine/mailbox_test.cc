@@ -184,6 +184,16 @@ TEST_F(MailboxFramesTest, APortThatTakesNothingHoldsUpOthersForALimitedTime) {
   EXPECT_FALSE(turn());
 }
 
+TEST_F(MailboxFramesTest, FramesWithoutAPlaceAreCounted) {
+  given_frames(0, Mailbox::kFramesMax);
+  EXPECT_FALSE(mailbox_.send_frame(0, std::vector<std::byte>(60)));
+  EXPECT_FALSE(mailbox_.send_frame(1, std::vector<std::byte>(60)));
+  while (turn()) {
+  }
+  EXPECT_EQ(first_.sent, Mailbox::kFramesMax);
+  EXPECT_EQ(worker_.counters().tx_lost, 2U);
+}
+
 using MailboxDeathTest = MailboxTest;
 
 TEST_F(MailboxDeathTest, AMandatoryTaskOnAStuckWorkerEndsTheProcessWithASentence) {
