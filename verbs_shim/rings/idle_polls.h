@@ -124,8 +124,8 @@ class IdlePolls {
   std::uint32_t count_ = 0;
   std::uint32_t under_way_ = 0;
   bool napped_in_vain_ = false;  // since the last post
-  const Cq* cq_ = nullptr;     // at which posted work completes
-  bool polls_others_ = false;  // other queues, too, since the last completion
+  const Cq* cq_ = nullptr;       // at which posted work completes
+  bool polls_others_ = false;    // other queues, too, since the last completion
   Duration next_nap_ = kNapMin;
   std::uint32_t worker_ = 0;      // worker of the queue pair last posted to
   std::uint64_t seen_beats_ = 0;  // its heartbeat at the last check
