@@ -41,9 +41,9 @@ Status Manager::disconnect(ConnectionId id, std::span<const std::byte> private_d
   }
 }
 
-void Manager::destroy(ConnectionId id, Time now) noexcept {
+void Manager::destroy(ConnectionId id, Time now, RejectReason refusal) noexcept {
   try {
-    end_properly(id, now);
+    end_properly(id, now, refusal);
   } catch (const std::bad_alloc&) {
     forget(id);
   }
@@ -59,17 +59,19 @@ void Manager::forget(ConnectionId id) noexcept {
   }
 }
 
-void Manager::end_properly(ConnectionId id, Time now) {
+void Manager::end_properly(ConnectionId id, Time now, RejectReason refusal) {
   Connection* connection = connections_.find(id);
   if (connection == nullptr || !connection->held) {
     return;
   }
   const State state = connection->state;
   if (state == State::kSidrReqReceived) {
-    (void)answer_service(id, {.status = SidrStatus::kReject, .qpn = 0, .qkey = 0}, now);
+    const bool no_room = refusal == RejectReason::kNoResources;
+    const SidrStatus status = no_room ? SidrStatus::kNoQp : SidrStatus::kReject;
+    (void)answer_service(id, {.status = status, .qpn = 0, .qkey = 0}, now);
   } else if (state != State::kDreqSent && state != State::kTimewait && state != State::kIdle &&
              state != State::kSidrReqSent) {
-    abandon(*connection, {}, now);
+    abandon(*connection, {}, now, refusal);
   }
   // Earlier events of the connection are discarded.
   std::erase_if(events_, [id](const Event& event) { return event.connection == id; });
@@ -85,8 +87,9 @@ void Manager::end_properly(ConnectionId id, Time now) {
 }
 
 // Ends a connection that is established or being established, as its state requires.
-void Manager::abandon(Connection& connection, std::span<const std::byte> private_data, Time now) {
-  const Rejection refusal{.reason = RejectReason::kConsumerDefined};
+void Manager::abandon(Connection& connection, std::span<const std::byte> private_data, Time now,
+                      RejectReason refusal) {
+  const Rejection refused{.reason = refusal};
   const Rejection gone{.reason = RejectReason::kTimeout};
   switch (connection.state) {
     case State::kReqSent:
@@ -96,11 +99,11 @@ void Manager::abandon(Connection& connection, std::span<const std::byte> private
     case State::kReqReceived:
     case State::kMraReqSent:
       leave_backlog(connection);
-      send_rej(connection, RejMessage::kReq, refusal);
+      send_rej(connection, RejMessage::kReq, refused);
       break;
     case State::kRepReceived:
     case State::kMraRepSent:
-      send_rej(connection, RejMessage::kRep, refusal);
+      send_rej(connection, RejMessage::kRep, refused);
       break;
     case State::kDreqReceived:
       send(connection.route, connection.transaction, drep_of(connection, private_data));

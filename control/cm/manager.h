@@ -137,7 +137,10 @@ class Manager {
   // more events. Unknown ids are ignored. Where there is no memory for the message or for TIMEWAIT,
   // the connection is forgotten at once: the peer then learns of its end when it sends, or when
   // it disconnects, as from an unknown number.
-  void destroy(ConnectionId connection, Time now) noexcept;
+  // The peer of a request that was never delivered may be told another reason: a SIDR_REP
+  // with kNoQp stands for kNoResources.
+  void destroy(ConnectionId connection, Time now,
+               RejectReason refusal = RejectReason::kConsumerDefined) noexcept;
   void set_cookie(ConnectionId connection, std::uint64_t cookie);
 
   // The attributes to bring the queue pair to `state`: available after kRequest or connect() for
@@ -200,8 +203,9 @@ class Manager {
   void answer_rej(const Route& route, std::uint64_t transaction, std::uint32_t remote_id,
                   RejMessage refused, RejectReason reason);
   void begin_disconnect(Connection& connection, std::span<const std::byte> private_data, Time now);
-  void abandon(Connection& connection, std::span<const std::byte> private_data, Time now);
-  void end_properly(ConnectionId id, Time now);
+  void abandon(Connection& connection, std::span<const std::byte> private_data, Time now,
+               RejectReason refusal = RejectReason::kConsumerDefined);
+  void end_properly(ConnectionId id, Time now, RejectReason refusal);
   void forget(ConnectionId id) noexcept;
   bool has_room(const Listener& listener, const Route& route);
   std::uint32_t enter_backlog(Connection& connection, Listener& listener, Time now);

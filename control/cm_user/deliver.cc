@@ -64,15 +64,18 @@ bool is_same_kind(const Id& listening, const cm::Event& request) {
 // A REQ or SIDR_REQ: a new id in the listening id's channel.
 void deliver_request(Service& service, Id& listening, const cm::Event& event) {
   const auto header = cm::parse_ip_header(event.private_data);
-  Id* fresh = nullptr;
-  if (header && is_same_kind(listening, event)) {
-    fresh = listening.user->add_requested(listening, event, *header);
-  }
-  if (fresh == nullptr) {
+  if (!header || !is_same_kind(listening, event)) {
     // The request can't be delivered: a REJ or a refusing SIDR_REP is sent.
     service.manager().destroy(event.connection, service.now());
     return;
   }
+  const auto added = listening.user->add_requested(listening, event, *header);
+  if (!added) {
+    service.manager().destroy(event.connection, service.now(), cm::RejectReason::kNoResources);
+    listening.user->log_refused_request(listening, added.error());
+    return;
+  }
+  Id* const fresh = *added;
   service.manager().set_cookie(event.connection, fresh->serial);
   rdma_ucm_event_resp record = record_of(listening, EventNumber::kConnectRequest, 0);
   record.id = fresh->handle;

@@ -12,6 +12,7 @@
 #include <span>
 #include <unordered_map>
 
+#include "base/time/line_throttle.h"
 #include "control/cm/manager.h"
 #include "control/cm_user/gsi.h"
 #include "control/cm_user/host.h"
@@ -66,6 +67,9 @@ class Service {
   void on_time();
   [[nodiscard]] Time next_deadline() const;
 
+  // Whether the daemon's log may have another line on refused requests: once in a while.
+  [[nodiscard]] bool may_log_refusal() { return refusal_lines_.is_due(now()); }
+
   // Sends the state machine's pending messages and delivers its events to programs. Call it after
   // every operation on the state machine.
   void pump();
@@ -85,6 +89,7 @@ class Service {
   std::unordered_map<std::uint64_t, Id*> ids_;
   std::unordered_map<std::uint32_t, std::uint64_t> queue_pairs_;
   std::set<std::uint64_t> resolving_;
+  LineThrottle refusal_lines_;
 };
 
 }  // namespace uroce::control::cm_user

@@ -1,5 +1,7 @@
 #include "control/cm_user/user.h"
 
+#include <spdlog/spdlog.h>
+
 #include <cerrno>
 #include <new>
 #include <string>
@@ -74,11 +76,14 @@ Result<Id*> User::add_id(EventChannel& channel) {
   return added;
 }
 
-Id* User::add_requested(Id& listening, const cm::Event& event, const cm::IpHeader& header) {
+Result<Id*> User::add_requested(Id& listening, const cm::Event& event, const cm::IpHeader& header) {
   auto charge = account_->charge(Limit::kConnections);
-  const auto added = charge ? add_id(*listening.channel) : Result<Id*>(charge.error());
+  if (!charge) {
+    return charge.error();
+  }
+  auto added = add_id(*listening.channel);
   if (!added) {
-    return nullptr;
+    return added;
   }
   Id& id = **added;
   id.connection_charge = std::move(*charge);
@@ -95,7 +100,16 @@ Id* User::add_requested(Id& listening, const cm::Event& event, const cm::IpHeade
   id.destination = endpoint_of(header.source, header.source_port);
   id.device = &service_.devices()[event.route.device];
   id.connection = event.connection;
-  return &id;
+  return added;
+}
+
+void User::log_refused_request(const Id& listening, const Error& error) const {
+  const std::string text = "a connection request to port " + std::to_string(listening.source.port) +
+                           " was refused: " + error.message;
+  note_(text);
+  if (service_.may_log_refusal()) {
+    spdlog::warn("process {}: {}", peer_.pid, text);
+  }
 }
 
 void User::destroy(Id& id) noexcept {

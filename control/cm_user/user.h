@@ -5,7 +5,9 @@
 // notified. Control thread only.
 
 #include <cstdint>
+#include <functional>
 #include <memory>
+#include <string>
 
 #include "base/handle_table.h"
 #include "base/result.h"
@@ -21,8 +23,10 @@ class Service;
 
 class User {
  public:
-  User(Service& service, const Peer& peer, std::shared_ptr<Account> account)
-      : service_(service), peer_(peer), account_(std::move(account)) {}
+  using Note = std::function<void(std::string)>;  // a line in the program's error log
+
+  User(Service& service, const Peer& peer, std::shared_ptr<Account> account, Note note)
+      : service_(service), peer_(peer), account_(std::move(account)), note_(std::move(note)) {}
   ~User();
   User(const User&) = delete;
   User& operator=(const User&) = delete;
@@ -45,8 +49,11 @@ class User {
 
   // ENOMEM: the program has reached its limit of ids.
   Result<Id*> add_id(EventChannel& channel);
-  // Adds an id for a request to a listening id; nullptr: limit reached.
-  Id* add_requested(Id& listening, const cm::Event& event, const cm::IpHeader& header);
+  // Adds an id for a request to a listening id. ENOMEM: a limit is reached.
+  Result<Id*> add_requested(Id& listening, const cm::Event& event, const cm::IpHeader& header);
+  // For want of such an id a request to the listening id was refused: says so in the program's
+  // error log, and now and then in the daemon's log.
+  void log_refused_request(const Id& listening, const Error& error) const;
   [[nodiscard]] Id* id(std::uint32_t handle) const { return ids_.find(handle); }
   // Destroys the id with its events, memberships, port and connection (the peer is notified, if
   // there is memory for that). Needs none itself: a program's end can't fail.
@@ -69,6 +76,7 @@ class User {
   Service& service_;
   Peer peer_;
   std::shared_ptr<Account> account_;
+  Note note_;
   HandleTable<EventChannel> channels_{"event channel"};
   HandleTable<Id> ids_{"id"};
   HandleTable<Membership> memberships_{"membership"};

@@ -46,8 +46,11 @@ Conversation::~Conversation() {
 
 cm_user::User& Conversation::cm_user() {
   if (cm_user_ == nullptr) {
-    cm_user_ = std::make_unique<cm_user::User>(services_.connections, session_->peer(),
-                                               session_->account());
+    cm_user_ = std::make_unique<cm_user::User>(
+        services_.connections, session_->peer(), session_->account(), [this](std::string text) {
+          services_.errors.add_refusal(session_->id(), session_->peer(), *session_->account(),
+                                       std::move(text));
+        });
   }
   return *cm_user_;
 }
