@@ -31,13 +31,13 @@ bool Manager::has_room(const Listener& listener, const Route& route) {
 }
 
 // Returns how many requests of the same sender already wait there. REQUIRES: has_room(); route and
-// retransmission are known.
+// patience are known.
 std::uint32_t Manager::enter_backlog(Connection& connection, Listener& listener, Time now) {
   connection.cookie = listener.cookie;
   // First: leave_backlog() takes back what it counts, for a connection with a listener.
   const std::uint32_t waiting = requests_.add(&listener, connection.route.remote);
   connections_.set_listener(connection, listener.id);
-  connections_.set_deadline(connection, now + timeout_of(connection.retransmission.interval));
+  connections_.set_deadline(connection, now + connection.patience);
   return waiting;
 }
 

@@ -58,7 +58,8 @@ struct Connection {
   std::uint32_t qpn = 0, remote_qpn = 0;
   std::uint32_t receive_psn = 0, send_psn = 0;
   NegotiatedParameters negotiated;
-  Retransmission retransmission;
+  Retransmission retransmission;  // of our messages
+  Duration patience = 0;          // in a backlog: how long the request waits without being repeated
   Mad last{};  // the message that is repeated after a timeout or a repetition by the peer
   bool has_last = false;
   // Set by Connections only.

@@ -150,9 +150,8 @@ void Manager::on_deadline(Connection& connection, Time now) {
   Retransmission& retransmission = connection.retransmission;
   const bool stood_still = now - connection.deadline >= kStandstillMin;
   if (connection.listener != 0) {
-    return stood_still
-               ? connections_.set_deadline(connection, now + timeout_of(retransmission.interval))
-               : expire_request(connection);
+    return stood_still ? connections_.set_deadline(connection, now + connection.patience)
+                       : expire_request(connection);
   }
   if (retransmission.retries >= retransmission.retries_max && !stood_still) {
     give_up(connection, ETIMEDOUT, now);

@@ -118,10 +118,12 @@ void Manager::add_request(const Route& route, std::uint64_t transaction, Req req
                            .rnr_retry_count_peer = req.rnr_retry_count,
                            .reads_served_max = req.initiator_depth,
                            .reads_asked_max = req.responder_resources};
-  connection.retransmission = {
-      .interval = answer_time(req.local_response_timeout, lifetime_of(req.primary.ack_timeout)),
-      .retries_max = req.max_cm_retries,
-      .retries = 0};
+  const std::uint8_t lifetime = lifetime_of(req.primary.ack_timeout);
+  connection.retransmission = {.interval = answer_time(req.local_response_timeout, lifetime),
+                               .retries_max = req.max_cm_retries,
+                               .retries = 0};
+  // The sender waits for us as long as it says that the remote side may take.
+  connection.patience = patience_of(answer_time(req.remote_response_timeout, lifetime));
   connections_.index_peer(connection);
   connections_.index_remote_qp(connection);
   const std::uint32_t ahead = enter_backlog(connection, listener, now);
@@ -140,8 +142,8 @@ void Manager::on_repeated_req(Connection& connection, const Req& req, std::uint6
     case State::kMraReqSent:
       // The program hasn't answered yet.
       send_mra(connection, kServiceTimeoutDefault);
-      connections_.set_deadline(connection, now + duration_of(kServiceTimeoutDefault) +
-                                                timeout_of(connection.retransmission.interval));
+      connections_.set_deadline(connection,
+                                now + duration_of(kServiceTimeoutDefault) + connection.patience);
       return;
     case State::kRepSent:
     case State::kMraRepReceived:

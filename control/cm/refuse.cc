@@ -149,8 +149,7 @@ Status Manager::wait_longer(ConnectionId id, std::uint8_t service_timeout, Time 
     case State::kMraRepSent:
       send_mra(**found, service_timeout);
       if ((*found)->listener != 0) {
-        connections_.set_deadline(**found, now + duration_of(service_timeout) +
-                                               timeout_of((*found)->retransmission.interval));
+        connections_.set_deadline(**found, now + duration_of(service_timeout) + (*found)->patience);
       }
       return ok();
     default:

@@ -80,6 +80,7 @@ void Manager::on_sidr_req(const Route& route, std::uint64_t transaction, SidrReq
   exchange.negotiated.pkey = request.pkey;
   exchange.retransmission.interval =
       answer_time(kResponseTimeoutDefault, kPacketLifetimeDefault);  // a SIDR_REQ doesn't say
+  exchange.patience = patience_of(exchange.retransmission.interval);
   connections_.index_peer(exchange);
   const std::uint32_t ahead = enter_backlog(exchange, *listener, now);
   Event& event = add_event(exchange, EventKind::kServiceRequest);
@@ -94,7 +95,7 @@ void Manager::on_repeated_sidr_req(Connection& exchange, Time now) {
     repeat(exchange);
   } else if (exchange.state == State::kSidrReqReceived) {
     // The program hasn't answered yet; SIDR has no equivalent of an MRA.
-    connections_.set_deadline(exchange, now + timeout_of(exchange.retransmission.interval));
+    connections_.set_deadline(exchange, now + exchange.patience);
   }
 }
 

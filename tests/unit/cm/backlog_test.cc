@@ -15,6 +15,15 @@ class BacklogTest : public Pair {
     EXPECT_TRUE(active.manager.connect(parameters, now));
     return active.manager.next_send()->mad;
   }
+  // One whose sender takes and gives other times: codes of 4.096 us * 2^n.
+  Mad request_mad(std::uint8_t sender_answers_in, std::uint8_t receiver_answers_in) {
+    MadFault fault{};
+    auto envelope = *parse_mad(request_mad(), &fault);
+    Req& req = std::get<Req>(envelope.message);
+    req.local_response_timeout = sender_answers_in;
+    req.remote_response_timeout = receiver_answers_in;
+    return build_mad(envelope.transaction, envelope.message);
+  }
   void arrive_from(const char* source, const Mad& mad) {
     passive.manager.on_mad({.local = passive.route.local, .remote = *parse_ip(source)}, mad, now);
     while (auto event = passive.manager.next_event()) {
@@ -101,6 +110,23 @@ TEST_F(BacklogTest, WhatNobodyRepeatsExpires) {
   EXPECT_FALSE(passive.manager.accept(event.connection, answer(), now));
   arrive_from("10.0.0.66", request_mad());
   EXPECT_EQ(passive.events.back().kind, EventKind::kRequest);
+}
+
+// The sender repeats its REQ after the time that it gives the receiver, and twice the packet
+// lifetime of 1.07 s. How fast it answers itself doesn't count.
+TEST_F(BacklogTest, ARequestExpiresByTheTimeThatItsSenderGivesTheReceiver) {
+  constexpr Duration kLifetimes = 2 * (Duration{4096} << 18U);
+  constexpr Duration kOurs = Duration{4096} << 19U;
+  listen();
+  const Mad mad = request_mad(0, 19);
+  arrive_from("10.0.0.66", mad);
+  EXPECT_EQ(passive.manager.next_deadline(), now + 3 * (kOurs + kLifetimes));
+  now += kNanosecondsPerSecond;
+  arrive_from("10.0.0.66", mad);  // answered with an MRA of 69 s
+  EXPECT_EQ(passive.manager.next_deadline(),
+            now + (Duration{4096} << 24U) + 3 * (kOurs + kLifetimes));
+  arrive_from("10.0.0.67", request_mad(31, 0));
+  EXPECT_EQ(passive.manager.next_deadline(), now + 3 * (Duration{4096} + kLifetimes));
 }
 
 // A program may answer late: its peer repeats the request, gets an MRA, and then the answer.
