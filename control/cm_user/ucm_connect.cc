@@ -145,12 +145,19 @@ cm::Match match_of(const Id& id) {
   return match;
 }
 
+// As in Linux, what isn't connected yet stays as it is: the program learns how its attempt ends by
+// that event, and ends it by destroying the id. A REP that was sent may have connected the peer.
+bool is_being_set_up(const Id& id) {
+  return id.state == IdState::kConnecting || id.state == IdState::kRequested ||
+         id.state == IdState::kReplied;
+}
+
 // No DREQ is needed for a datagram service, for a connection that has ended, or while a DREQ is
 // outstanding.
 bool needs_no_disconnect(const Id& id, const cm::Manager& manager) {
   const auto state = manager.state(*id.connection);
-  return id.is_datagram() || state == cm::State::kIdle || state == cm::State::kTimewait ||
-         state == cm::State::kDreqSent;
+  return id.is_datagram() || is_being_set_up(id) || state == cm::State::kIdle ||
+         state == cm::State::kTimewait || state == cm::State::kDreqSent;
 }
 
 }  // namespace
@@ -280,7 +287,7 @@ Status reject(User& user, Call& call) {
 }
 
 // Sends DREQ, or DREP if the peer sent DREQ first. The program gets a disconnect event in either
-// case, if it hasn't already.
+// case, if it hasn't already. Without effect on what isn't connected.
 Status disconnect(User& user, Call& call) {
   const auto found = find_id(user, call.channel, call.as<rdma_ucm_disconnect>().id);
   if (!found) {

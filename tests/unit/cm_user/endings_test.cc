@@ -72,6 +72,40 @@ TEST_F(Endings, AreNoErrorOfDatagrams) {
   EXPECT_FALSE(server_channel.readable());
 }
 
+// The program waits for an event that says how its attempt ends.
+TEST_F(Endings, LeaveAnAttemptToConnectAsItIs) {
+  listen(kStream);
+  ask(kStream);
+  EXPECT_EQ(disconnect_active(), 0) << "the REQ isn't answered";
+  passive = server.expect_event(server_channel, kConnectRequest).id;
+  EXPECT_EQ(disconnect_passive(), 0) << "it isn't accepted";
+  EXPECT_FALSE(client_channel.readable());
+  ASSERT_EQ(server.accept(server_channel, passive, kServerUid, next_qpn++).error, 0);
+  client.expect_event(client_channel, kConnectResponse);
+  EXPECT_EQ(disconnect_active(), 0) << "the RTU isn't sent";
+  ASSERT_EQ(client.establish(client_channel, active).error, 0);
+  server.expect_event(server_channel, kEstablished);
+  EXPECT_EQ(disconnect_active(), 0);
+  server.expect_event(server_channel, kDisconnected);
+}
+
+TEST_F(Endings, LeaveTheRefusalOfAnAttemptToItsEvent) {
+  listen(kStream);
+  ask(kStream);
+  EXPECT_EQ(disconnect_active(), 0);
+  EXPECT_EQ(server.destroy_id(server_channel, listening).error, 0);
+  client.expect_event(client_channel, kRejected);
+}
+
+TEST_F(Endings, OfAnAcceptedConnectionNeedNoReadyPeer) {
+  listen(kStream);
+  ask(kStream);
+  accept();
+  EXPECT_EQ(disconnect_passive(), 0);
+  client.expect_event(client_channel, kConnectResponse);
+  client.expect_event(client_channel, kDisconnected);
+}
+
 TEST_F(Endings, NeedAConnection) {
   listen(kStream);
   EXPECT_EQ(server.disconnect(server_channel, listening).error, EINVAL);
