@@ -67,7 +67,7 @@ struct Id {
 
   // Options
   bool reuse_address = false;
-  bool family_only = false;
+  std::optional<bool> family_only;  // nullopt: the program didn't say
   std::uint8_t traffic_class = 0;
   // From the peer's request; nullopt: derived from the traffic class (address_vector.h).
   std::optional<std::uint8_t> service_level;
@@ -86,6 +86,11 @@ struct Id {
   Charge charge;
 
   [[nodiscard]] bool is_datagram() const;
+  // Whether a wildcard source stands for the addresses of its own family only. As in Linux: IPv4's
+  // does, unless the program says otherwise; IPv6's doesn't, as with net.ipv6.bindv6only = 0.
+  [[nodiscard]] bool is_family_only() const {
+    return family_only.value_or(source.family == Family::kIpv4);
+  }
   // The transport of its queue pair. REQUIRES: !is_datagram()
   [[nodiscard]] cm::Transport transport() const;
 };

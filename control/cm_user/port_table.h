@@ -27,7 +27,7 @@ class PortTable {
   struct Claim {
     Endpoint endpoint;
     bool reuse = false;        // RDMA_OPTION_ID_REUSEADDR
-    bool family_only = false;  // RDMA_OPTION_ID_AFONLY: an IPv6 wildcard doesn't cover IPv4
+    bool family_only = false;  // RDMA_OPTION_ID_AFONLY: a wildcard doesn't cover the other family
   };
 
   explicit PortTable(std::uint64_t seed) : random_(seed) {}

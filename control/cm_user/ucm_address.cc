@@ -30,7 +30,7 @@ Status may_take_port(const Id& id, std::uint16_t port) {
 Status take_port(Service& service, Id& id) {
   const auto port = service.ports().take(
       id.space, id.serial,
-      {.endpoint = id.source, .reuse = id.reuse_address, .family_only = id.family_only});
+      {.endpoint = id.source, .reuse = id.reuse_address, .family_only = id.is_family_only()});
   if (!port) {
     return port.error();
   }

@@ -137,10 +137,9 @@ cm::Match match_of(const Id& id) {
   if (!id.source.is_any()) {
     match.device = id.device->index();
     match.address = id.source.address;
-  } else if (id.source.family == Family::kIpv4) {
-    match.family = cm::Match::Family::kIpv4;
-  } else if (id.family_only) {
-    match.family = cm::Match::Family::kIpv6;
+  } else if (id.is_family_only()) {
+    const bool ipv4 = id.source.family == Family::kIpv4;
+    match.family = ipv4 ? cm::Match::Family::kIpv4 : cm::Match::Family::kIpv6;
   }
   return match;
 }
@@ -202,7 +201,8 @@ Status listen(User& user, Call& call) {
   if (id.state == IdState::kIdle) {
     // An id without an address listens on all addresses, at any port.
     id.source = any_endpoint(Family::kIpv4);
-    const auto port = service.ports().take(id.space, id.serial, {.endpoint = id.source});
+    const auto port = service.ports().take(
+        id.space, id.serial, {.endpoint = id.source, .family_only = id.is_family_only()});
     if (!port) {
       return port.error();
     }

@@ -58,7 +58,11 @@ Status set_id_option(Id& id, std::uint32_t name, const Call& call) {
     if (id.state != IdState::kIdle && id.state != IdState::kBound) {
       return wrong_state(id, "rdma_set_option");
     }
-    (name == RDMA_OPTION_ID_REUSEADDR ? id.reuse_address : id.family_only) = *value != 0;
+    if (name == RDMA_OPTION_ID_REUSEADDR) {
+      id.reuse_address = *value != 0;
+    } else {
+      id.family_only = *value != 0;
+    }
     return ok();
   }
   const auto value = option_value<std::uint8_t>(call);

@@ -1,0 +1,80 @@
+// Wildcard addresses of both families at one port, and RDMA_OPTION_ID_AFONLY.
+
+#include <cerrno>
+
+#include "tests/unit/cm_user/two_programs.h"
+
+namespace uroce::control::cm_user {
+namespace {
+
+using enum EventNumber;
+
+class Families : public TwoPrograms {
+ protected:
+  static constexpr std::uint64_t kIpv4Uid = 4, kIpv6Uid = 6;
+
+  std::uint32_t create(std::uint64_t uid) { return server.create_id(server_channel, uid); }
+  void set_family_only(std::uint32_t id, int value) {
+    rdma_ucm_set_option body{};
+    body.id = id;
+    body.level = RDMA_OPTION_ID;
+    body.optname = RDMA_OPTION_ID_AFONLY;
+    ASSERT_EQ(server
+                  .command(server_channel, RDMA_USER_CM_CMD_SET_OPTION, body,
+                           std::as_bytes(std::span(&value, 1)))
+                  .error,
+              0);
+  }
+  int bind(std::uint32_t id, const char* address) {
+    rdma_ucm_bind body{};
+    const Endpoint endpoint = endpoint_of(*parse_ip(address), kPort);
+    body.addr_size = static_cast<std::uint16_t>(
+        store_sockaddr(endpoint, std::as_writable_bytes(std::span(&body.addr, 1))));
+    body.id = id;
+    return server.command(server_channel, RDMA_USER_CM_CMD_BIND, body).error;
+  }
+  int listen_at(std::uint32_t id) { return server.listen(server_channel, id).error; }
+  // Whose listener gets a request to the address: its uid.
+  std::uint64_t asked_at(const char* address) {
+    active = client.create_id(client_channel, kClientUid);
+    EXPECT_EQ(client.resolve(client_channel, active, address, kPort).error, 0);
+    client.expect_event(client_channel, kAddrResolved);
+    EXPECT_EQ(client.resolve_route(client_channel, active).error, 0);
+    client.expect_event(client_channel, kRouteResolved);
+    EXPECT_EQ(client.connect(client_channel, active, next_qpn++).error, 0);
+    return server.expect_event(server_channel, kConnectRequest).uid;
+  }
+};
+
+TEST_F(Families, AnIpv4WildcardLeavesIpv6ToAListenerOfItsOwn) {
+  const std::uint32_t ipv4 = create(kIpv4Uid), ipv6 = create(kIpv6Uid);
+  set_family_only(ipv6, 1);
+  EXPECT_EQ(bind(ipv4, "0.0.0.0"), 0);
+  EXPECT_EQ(bind(ipv6, "::"), 0);
+  EXPECT_EQ(listen_at(ipv4), 0);
+  EXPECT_EQ(listen_at(ipv6), 0);
+  EXPECT_EQ(asked_at("10.0.0.1"), kIpv4Uid);
+  EXPECT_EQ(asked_at("fd00::1"), kIpv6Uid);
+}
+
+TEST_F(Families, AnIpv6WildcardCoversIpv4) {
+  const std::uint32_t ipv4 = create(kIpv4Uid), ipv6 = create(kIpv6Uid);
+  EXPECT_EQ(bind(ipv6, "::"), 0);
+  EXPECT_EQ(bind(ipv4, "0.0.0.0"), EADDRINUSE);
+  EXPECT_EQ(bind(ipv4, "10.0.0.1"), EADDRINUSE);
+  EXPECT_EQ(listen_at(ipv6), 0);
+  EXPECT_EQ(asked_at("10.0.0.1"), kIpv6Uid);
+}
+
+TEST_F(Families, AnIpv4WildcardCoversIpv6IfTheProgramSaysSo) {
+  const std::uint32_t ipv4 = create(kIpv4Uid), ipv6 = create(kIpv6Uid);
+  set_family_only(ipv4, 0);
+  set_family_only(ipv6, 1);
+  EXPECT_EQ(bind(ipv4, "0.0.0.0"), 0);
+  EXPECT_EQ(bind(ipv6, "::"), EADDRINUSE);
+  EXPECT_EQ(listen_at(ipv4), 0);
+  EXPECT_EQ(asked_at("fd00::1"), kIpv4Uid);
+}
+
+}  // namespace
+}  // namespace uroce::control::cm_user
