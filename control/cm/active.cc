@@ -137,6 +137,13 @@ void Manager::on_rep(const Route& route, std::uint64_t transaction, Rep rep, Tim
 }
 
 void Manager::take_rep(Connection& connection, std::uint64_t transaction, Rep rep, Time now) {
+  if (connection.negotiated.transport == Transport::kXrc) {
+    rep.qpn = rep.eecn;
+  }
+  if (rep.qpn == 0) {
+    ++counters_.dropped_field;
+    return;
+  }
   connection.transaction = transaction;
   connection.remote_id = rep.local_id;
   if (Connection* stale = connections_.find_remote_qp(connection.route.remote, rep.qpn);

@@ -100,7 +100,7 @@ Attribute write(ByteWriter& writer, const Rep& rep) {
   writer.u32(rep.qkey);
   writer.u24(rep.qpn);
   writer.u8(bits(rep.ece.vendor_id, 0, 24) >> 16U);
-  writer.u24(0);  // end-to-end context
+  writer.u24(rep.eecn);
   writer.u8(bits(rep.ece.vendor_id >> 8U, 0, 8));
   writer.u24(rep.starting_psn);
   writer.u8(bits(rep.ece.vendor_id, 0, 8));

@@ -107,7 +107,7 @@ Rep read_rep(ByteReader& reader) {
   rep.qkey = reader.u32();
   rep.qpn = reader.u24();
   rep.ece.vendor_id = std::uint32_t{reader.u8()} << 16U;
-  reader.skip(3);  // end-to-end context
+  rep.eecn = reader.u24();
   rep.ece.vendor_id |= std::uint32_t{reader.u8()} << 8U;
   rep.starting_psn = reader.u24();
   rep.ece.vendor_id |= reader.u8();
@@ -223,7 +223,7 @@ bool has_numbers(const Message& message) {
     return req->local_id != 0 && req->qpn != 0;
   }
   if (const auto* rep = std::get_if<Rep>(&message)) {
-    return rep->local_id != 0 && rep->remote_id != 0 && rep->qpn != 0;
+    return rep->local_id != 0 && rep->remote_id != 0 && (rep->qpn != 0 || rep->eecn != 0);
   }
   return true;
 }

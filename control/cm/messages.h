@@ -96,7 +96,9 @@ struct Rej {
 
 struct Rep {
   std::uint32_t local_id = 0, remote_id = 0;
-  std::uint32_t qkey = 0, qpn = 0, starting_psn = 0;
+  std::uint32_t qkey = 0, qpn = 0;
+  std::uint32_t eecn = 0;  // local EE context number: an XRC target's queue pair, instead of qpn
+  std::uint32_t starting_psn = 0;
   std::uint8_t responder_resources = 0, initiator_depth = 0;
   std::uint8_t target_ack_delay = 0, failover_accepted = 0;
   bool flow_control = false;

@@ -30,6 +30,16 @@ std::optional<IpHeader> ip_of(const Req& req) {
   return has_ip_header(req.service_id) ? parse_ip_header(req.private_data) : std::nullopt;
 }
 
+// What an XRC target answers (annex A14), as Linux does: its queue pair in the field of EE
+// contexts, no requests of its own, and receives from shared receive queues.
+void make_xrc(Rep* rep) {
+  rep->eecn = rep->qpn;
+  rep->qpn = 0;
+  rep->initiator_depth = 0;
+  rep->flow_control = false;
+  rep->srq = true;
+}
+
 bool is_over(State state) {
   return state == State::kDreqSent || state == State::kDreqReceived || state == State::kTimewait ||
          state == State::kIdle;
@@ -191,21 +201,24 @@ Status Manager::accept(ConnectionId id, const AcceptParameters& given, Time now)
   negotiated.reads_served_max = std::min(negotiated.reads_served_max, given.responder_resources);
   negotiated.reads_asked_max = std::min(negotiated.reads_asked_max, given.initiator_depth);
   negotiated.rnr_retry_count_peer = given.rnr_retry_count;
-  const Rep rep{.local_id = connection.id,
-                .remote_id = connection.remote_id,
-                .qkey = given.qkey,
-                .qpn = given.qpn,
-                .starting_psn = connection.receive_psn,
-                .responder_resources = given.responder_resources,
-                .initiator_depth = given.initiator_depth,
-                .target_ack_delay = given.target_ack_delay,
-                .failover_accepted = 0,
-                .flow_control = given.flow_control,
-                .rnr_retry_count = given.rnr_retry_count,
-                .srq = given.srq,
-                .ca_guid = given.ca_guid,
-                .ece = given.ece,
-                .private_data = given.private_data};
+  Rep rep{.local_id = connection.id,
+          .remote_id = connection.remote_id,
+          .qkey = given.qkey,
+          .qpn = given.qpn,
+          .starting_psn = connection.receive_psn,
+          .responder_resources = given.responder_resources,
+          .initiator_depth = given.initiator_depth,
+          .target_ack_delay = given.target_ack_delay,
+          .failover_accepted = 0,
+          .flow_control = given.flow_control,
+          .rnr_retry_count = given.rnr_retry_count,
+          .srq = given.srq,
+          .ca_guid = given.ca_guid,
+          .ece = given.ece,
+          .private_data = given.private_data};
+  if (negotiated.transport == Transport::kXrc) {
+    make_xrc(&rep);
+  }
   send_until_answered(connection, State::kRepSent, rep, now);
   return ok();
 }

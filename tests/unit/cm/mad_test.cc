@@ -82,6 +82,7 @@ class MadTest : public ::testing::Test {
             .remote_id = number(32) | 1,
             .qkey = number(32),
             .qpn = number(24) | 1,
+            .eecn = number(24),
             .starting_psn = number(24),
             .responder_resources = small(8),
             .initiator_depth = small(8),

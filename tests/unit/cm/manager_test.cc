@@ -29,6 +29,48 @@ TEST_F(ManagerTest, ConnectsAndDisconnects) {
   expect_nothing_left();
 }
 
+// As Linux: an XRC target's queue pair is in the field of EE contexts.
+TEST_F(ManagerTest, AnXrcTargetAnswersWithItsQueuePairAsContext) {
+  listen();
+  ConnectParameters wanted = request(17);
+  wanted.transport = Transport::kXrc;
+  const ConnectionId initiator = *active.manager.connect(wanted, now);
+  exchange();
+  AcceptParameters given = answer(0x123456);
+  given.initiator_depth = 2;
+  ASSERT_TRUE(passive.manager.accept(passive.expect(EventKind::kRequest).connection, given, now));
+  exchange();
+  constexpr std::size_t kQpnAt = 36, kContextAt = 40;  // in the MAD
+  const Mad& mad = passive.sent.back().mad;
+  EXPECT_EQ(mad[kQpnAt] | mad[kQpnAt + 1] | mad[kQpnAt + 2], std::byte{0});
+  EXPECT_EQ(mad[kContextAt], std::byte{0x12});
+  EXPECT_EQ(mad[kContextAt + 1], std::byte{0x34});
+  EXPECT_EQ(mad[kContextAt + 2], std::byte{0x56});
+  const Rep rep = last_as<Rep>(passive);
+  EXPECT_TRUE(rep.srq);
+  EXPECT_FALSE(rep.flow_control);
+  EXPECT_EQ(rep.initiator_depth, 0);
+  EXPECT_EQ(active.expect(EventKind::kReply).reply->qpn, 0x123456U);
+  EXPECT_EQ(active.manager.qp_attributes(initiator, QpState::kRtr)->destination_qpn, 0x123456U);
+}
+
+TEST_F(ManagerTest, ReplyWithoutTheQueuePairOfItsTransportIsDropped) {
+  for (const Transport transport : {Transport::kRc, Transport::kXrc}) {
+    cut = true;
+    ConnectParameters wanted = request();
+    wanted.transport = transport;
+    const ConnectionId id = *active.manager.connect(wanted, now);
+    exchange();
+    Rep rep{.local_id = 5, .remote_id = id};
+    (transport == Transport::kXrc ? rep.qpn : rep.eecn) = 18;
+    active.manager.on_mad(active.route, build_mad(1, rep), now);
+    exchange();
+    EXPECT_TRUE(active.events.empty());
+    EXPECT_EQ(active.manager.state(id), State::kReqSent);
+  }
+  EXPECT_EQ(active.manager.counters().dropped_field, 2U);
+}
+
 TEST_F(ManagerTest, QueuePairsAgree) {
   listen();
   ConnectParameters wanted = request(17);
