@@ -44,7 +44,7 @@ void Service::enter(Id* id) {
 
 void Service::leave(const Id& id) {
   ids_.erase(id.serial);
-  resolving_.erase(id.serial);
+  stop_resolving(id);
   if (const auto at = queue_pairs_.find(id.qpn);
       at != queue_pairs_.end() && at->second == id.serial) {
     queue_pairs_.erase(at);
@@ -80,14 +80,14 @@ Status Service::start_resolving(Id& id, Time deadline) {
   }
   id.state = IdState::kResolvingAddress;
   id.resolve_deadline = deadline;
-  resolving_.insert(id.serial);
+  resolving_.insert(waiting(id));
   if (continue_resolving(id)) {
     stop_resolving(id);
   }
   return ok();
 }
 
-// True if resolution has finished, successfully or not.
+// True if resolution has finished, successfully or not, as it has at the id's deadline.
 bool Service::continue_resolving(Id& id) {
   EtherAddress mac;
   const auto resolution = resolve(id, now(), &mac);
@@ -131,7 +131,7 @@ void Service::on_path_error(const Device& device, const PathError& error) {
 
 void Service::continue_resolving_all() {
   for (auto at = resolving_.begin(); at != resolving_.end();) {
-    at = continue_resolving(*ids_.at(*at)) ? resolving_.erase(at) : std::next(at);
+    at = continue_resolving(*ids_.at(at->second)) ? resolving_.erase(at) : std::next(at);
   }
 }
 
@@ -155,16 +155,18 @@ void Service::on_time() {
     return;
   }
   manager_.on_time(now());
-  continue_resolving_all();
+  // The others wait for on_addresses_settled().
+  while (!resolving_.empty() && resolving_.begin()->first <= now()) {
+    const auto due = resolving_.begin();
+    continue_resolving(*ids_.at(due->second));
+    resolving_.erase(due);
+  }
   pump();
 }
 
 Time Service::next_deadline() const {
-  Time deadline = manager_.next_deadline();
-  for (const std::uint64_t serial : resolving_) {
-    deadline = std::min(deadline, ids_.at(serial)->resolve_deadline);
-  }
-  return deadline;
+  const Time resolving = resolving_.empty() ? kNever : resolving_.begin()->first;
+  return std::min(manager_.next_deadline(), resolving);
 }
 
 void Service::pump() {

@@ -11,6 +11,7 @@
 #include <set>
 #include <span>
 #include <unordered_map>
+#include <utility>
 
 #include "base/time/line_throttle.h"
 #include "control/cm/manager.h"
@@ -43,7 +44,7 @@ class Service {
   // Starts resolving the destination's Ethernet address; the result arrives as an event.
   // ENETUNREACH at once if there is no route.
   Status start_resolving(Id& id, Time deadline);
-  void stop_resolving(const Id& id) { resolving_.erase(id.serial); }
+  void stop_resolving(const Id& id) { resolving_.erase(waiting(id)); }
 
   // Whether a program of the user may send this queue pair number to a peer. EPERM: the queue pair
   // is another user's, and the peer, which identifies a connection by that number, would end that
@@ -75,6 +76,10 @@ class Service {
   void pump();
 
  private:
+  // An id that waits for an address: its deadline and its serial.
+  using Waiting = std::pair<Time, std::uint64_t>;
+  static Waiting waiting(const Id& id) { return {id.resolve_deadline, id.serial}; }
+
   void on_mad(const cm::Route& route, std::span<const std::byte> bytes);
   void send(const cm::Outgoing& outgoing);
   bool continue_resolving(Id& id);
@@ -88,7 +93,8 @@ class Service {
   std::uint64_t next_serial_ = 1;
   std::unordered_map<std::uint64_t, Id*> ids_;
   std::unordered_map<std::uint32_t, std::uint64_t> queue_pairs_;
-  std::set<std::uint64_t> resolving_;
+  std::set<Waiting>
+      resolving_;  // a program may have thousands: the earliest is looked at each turn
   LineThrottle refusal_lines_;
 };
 
