@@ -224,10 +224,11 @@ Result<std::string> Parser::parse(std::vector<std::string> arguments) {
 
 }  // namespace
 
-Result<CommandLine> parse_command_line(int argc, const char* const* argv) {
+Result<CommandLine> parse_command_line(int argc, const char* const* argv, const KnownUsers& known) {
   std::vector<std::string> ours(argv + 1, argv + argc);
   CommandLine line;
   line.options.command_line.assign(argv, argv + argc);
+  line.options.known_users = known;
   const auto separator = std::find(ours.begin(), ours.end(), "--");
   const std::vector<std::string> eal(separator == ours.end() ? separator : separator + 1,
                                      ours.end());

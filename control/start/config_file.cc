@@ -168,7 +168,7 @@ Keys File::daemon_keys() {
        [this, options](const toml::node& node) { return read_dcqcn(node, options, &wrong_); }},
       {"limits",
        [this, options](const toml::node& node) {
-         return read_limits(node, &options->limits, &wrong_);
+         return read_limits(node, options->known_users, &options->limits, &wrong_);
        }},
       {"cnp-interval",
        integer([options](std::int64_t v) { return value::set_cnp_interval(v, options); })},

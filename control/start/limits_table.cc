@@ -10,14 +10,16 @@
 namespace uroce::control {
 namespace {
 
-// The user of this name or number. Looked up once, at the start, since a directory service may be
-// slow.
-Result<uid_t> find_user(const std::string& name) {
+// The user of this name or number.
+Result<uid_t> find_user(const std::string& name, const KnownUsers& known) {
   uid_t uid = 0;
   const char* const end = name.data() + name.size();
   if (const auto [stop, failure] = std::from_chars(name.data(), end, uid);
       failure == std::errc{} && stop == end) {
     return uid;
+  }
+  if (const auto found = known.find(name); found != known.end()) {
+    return found->second;
   }
   std::array<char, 4096> room;
   passwd entry{};
@@ -50,9 +52,9 @@ Status read_one(const std::string& name, const toml::node& node, ConfiguredLimit
   return ok();
 }
 
-Status read_user(const std::string& name, const toml::table& table, ConfiguredLimits* limits,
-                 const toml::node** wrong) {
-  const auto uid = find_user(name);
+Status read_user(const std::string& name, const toml::table& table, const KnownUsers& known,
+                 ConfiguredLimits* limits, const toml::node** wrong) {
+  const auto uid = find_user(name, known);
   if (!uid) {
     return uid.error();
   }
@@ -69,7 +71,8 @@ Status read_user(const std::string& name, const toml::table& table, ConfiguredLi
 
 }  // namespace
 
-Status read_limits(const toml::node& node, ConfiguredLimits* limits, const toml::node** wrong) {
+Status read_limits(const toml::node& node, const KnownUsers& known, ConfiguredLimits* limits,
+                   const toml::node** wrong) {
   const toml::table* const table = node.as_table();
   if (table == nullptr) {
     return Error{EINVAL, "must be a table"};
@@ -78,7 +81,7 @@ Status read_limits(const toml::node& node, ConfiguredLimits* limits, const toml:
     const std::string name(key.str());
     const toml::table* const user = value.as_table();
     *wrong = &value;
-    Status status = user != nullptr ? read_user(name, *user, limits, wrong)
+    Status status = user != nullptr ? read_user(name, *user, known, limits, wrong)
                                     : read_one(name, value, &limits->of_everybody);
     if (!status) {
       return status;

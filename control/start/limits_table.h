@@ -6,12 +6,15 @@
 #include <toml++/toml.h>
 
 #include "base/result.h"
+#include "control/start/options.h"
 #include "shares/shares.h"
 
 namespace uroce::control {
 
-// EINVAL with a sentence that names the key within the table; *wrong is then its value, or nullptr
-// if the table itself is wrong.
-Status read_limits(const toml::node& node, ConfiguredLimits* limits, const toml::node** wrong);
+// Users in `known` have that number; others are looked up, for which a directory service may take
+// its time. EINVAL with a sentence that names the key within the table; *wrong is then its value,
+// or nullptr if the table itself is wrong.
+Status read_limits(const toml::node& node, const KnownUsers& known, ConfiguredLimits* limits,
+                   const toml::node** wrong);
 
 }  // namespace uroce::control

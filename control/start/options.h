@@ -3,6 +3,9 @@
 // The user's options, from flags of uroced and the TOML file of --config, checked. Flags override
 // the file; ports given by flags replace the file's.
 
+#include <sys/types.h>
+
+#include <map>
 #include <string>
 #include <vector>
 
@@ -30,6 +33,9 @@ struct DaemonPort {
   Faults faults;
 };
 
+// The numbers of users, by name.
+using KnownUsers = std::map<std::string, uid_t>;
+
 struct DaemonOptions {
   std::vector<DaemonPort> ports;
   std::string socket;
@@ -41,6 +47,7 @@ struct DaemonOptions {
   bool latency = true;  // queue pairs time their messages
   PagingLimits paging;
   ConfiguredLimits limits;
+  KnownUsers known_users;  // of the tables in the file, by an earlier reading
   CongestionSettings congestion;
   Identity identity;
   std::string log_level = "info";
@@ -59,7 +66,9 @@ struct CommandLine {
   DaemonOptions options;
   std::string text;
 };
-Result<CommandLine> parse_command_line(int argc, const char* const* argv);
+// Users in `known` aren't looked up again.
+Result<CommandLine> parse_command_line(int argc, const char* const* argv,
+                                       const KnownUsers& known = {});
 
 // Checks of one value, shared by flags and file. EINVAL with a sentence that doesn't name the key.
 namespace value {

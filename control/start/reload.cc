@@ -96,7 +96,12 @@ std::vector<std::string> Reload::read_again() {
   for (const std::string& word : given_.command_line) {
     words.push_back(word.c_str());
   }
-  const auto line = parse_command_line(static_cast<int>(words.size()), words.data());
+  // The control thread doesn't wait for a directory service again.
+  KnownUsers known;
+  for (const auto& [uid, user] : given_.limits.of_user) {
+    known[user.name] = uid;
+  }
+  const auto line = parse_command_line(static_cast<int>(words.size()), words.data(), known);
   if (!line) {
     return {"nothing is changed: " + line.error().message};
   }

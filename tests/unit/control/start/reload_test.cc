@@ -5,9 +5,11 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <fstream>
 
 #include "control/commands/address_changes.h"
 #include "tests/unit/control/rig.h"
+#include "tests/unit/temporary_folder.h"
 
 namespace uroce::control {
 namespace {
@@ -62,6 +64,23 @@ TEST_F(ReloadedAddresses, ThatCannotBeAddedDontKeepOthersFromRemoval) {
   EXPECT_TRUE(hang_up({"10.0.0.1/24", "10.0.0.4/24"}, "10.0.0.2/24 is removed"));
   EXPECT_FALSE(has("10.0.0.2"));
   EXPECT_TRUE(has("10.0.0.4"));
+}
+
+// A name that no directory service has any more shows that none is asked.
+TEST(ReloadedLimits, AreOfTheUsersThatWereFoundAtTheStart) {
+  const test::TemporaryFolder folder;
+  const std::string path = folder / "uroce.toml";
+  std::ofstream(path) << "port = \"loopback\"\nip = \"10.0.0.1/24\"\n"
+                         "[limits.no-such-user]\nqps = 2\n";
+  const std::vector<const char*> words = {"uroced", "--config", path.c_str()};
+  DaemonOptions given = parse_command_line(3, words.data(), {{"no-such-user", 4711}})->options;
+  given.limits.of_user.at(4711).limits = {{Limit::kQps, 1}};
+  Rig rig;
+  const std::vector<std::unique_ptr<Port>> ports;
+  Reload reload(given, rig.card, rig.kernel, ports);
+  const std::vector<std::string> lines = reload.read_again();
+  ASSERT_EQ(lines.size(), 1U) << lines.front();
+  EXPECT_TRUE(lines.front().starts_with("limits: in force")) << lines.front();
 }
 
 }  // namespace
