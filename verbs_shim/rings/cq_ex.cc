@@ -1,5 +1,6 @@
 // The extended completion queue: a program walks the ring's entries in place and reads only the
-// fields that it wants. The queue stays locked from start_poll to end_poll.
+// fields that it wants. The queue stays locked from start_poll to end_poll, unless it was created
+// for a single thread: that thread may call anything in between, as with a card (ibv_destroy_qp).
 
 #include <ctime>
 
@@ -28,7 +29,19 @@ void show(Cq& cq, const abi::Cqe& cqe) {
 }
 
 // The number of the ring's entries that the current completion occupies.
-std::uint32_t in_ring(const Cq& cq) { return cq.current == &cq.flushed ? 0 : 1; }
+std::uint32_t in_ring(const Cq& cq) { return reads_ring(cq) ? 1 : 0; }
+
+void lock(Cq& cq) {
+  if (!cq.single_threaded) {
+    cq.lock.lock();
+  }
+}
+
+void unlock(Cq& cq) {
+  if (!cq.single_threaded) {
+    cq.lock.unlock();
+  }
+}
 
 int start_poll(ibv_cq_ex* base, ibv_poll_cq_attr* attr) {
   if (attr->comp_mask != 0) {
@@ -38,18 +51,18 @@ int start_poll(ibv_cq_ex* base, ibv_poll_cq_attr* attr) {
   if (is_another_process(cq)) {
     return EIO;
   }
-  cq.lock.lock();
+  lock(cq);
   const abi::Cqe* cqe = peek_completion(cq);
   if (cqe == nullptr) {
-    cq.lock.unlock();  // unlocked, as this thread may sleep
+    unlock(cq);  // unlocked, as this thread may sleep
     if (may_complete(cq)) {
       return ENOENT;
     }
-    cq.lock.lock();
+    lock(cq);
     cqe = peek_completion(cq);
   }
   if (cqe == nullptr) {
-    cq.lock.unlock();
+    unlock(cq);
     return EIO;
   }
   idle_polls.found(1);
@@ -78,7 +91,7 @@ void end_poll(ibv_cq_ex* base) {
     release_completions(cq);
   }
   cq.current = nullptr;
-  cq.lock.unlock();
+  unlock(cq);
 }
 
 const abi::Cqe& current(ibv_cq_ex* base) { return *of(base)->current; }

@@ -19,6 +19,23 @@ inline void release_completions(Cq& cq) {
   cq.control->ring.consumer.value.store(cq.consumer, std::memory_order_release);
 }
 
+// Whether a program that is between start_poll and end_poll reads an entry of the ring, which is
+// the one at the consumer index.
+inline bool reads_ring(const Cq& cq) {
+  return cq.current != nullptr && cq.current != &cq.flushed && cq.current != &cq.detached;
+}
+
+// Call before entries are taken, moved or replaced other than by next_poll and end_poll, which the
+// thread may do in between if it has the queue for itself: it goes on reading a copy.
+inline void detach_current(Cq& cq) {
+  if (cq.current == nullptr || cq.current == &cq.detached) {
+    return;
+  }
+  cq.consumer += reads_ring(cq) ? 1 : 0;
+  cq.detached = *cq.current;
+  cq.current = &cq.detached;
+}
+
 // Whether this is a fork's child and the queue belongs to its parent, whose completions it must not
 // consume.
 inline bool is_another_process(const Cq& cq) { return of(cq.base.context)->client.abandoned(); }

@@ -32,6 +32,7 @@ int take(Cq& cq, int entry_count, ibv_wc* wc) {
   // shim.
   const bool dead = daemon_died(cq);
   cq.lock.lock();
+  detach_current(cq);
   int found = 0;
   while (found < entry_count) {
     const abi::Cqe* cqe = next_completion(cq);
@@ -63,6 +64,7 @@ void explain_failed(Cq& cq, const ibv_wc* wc, int count) {
 // oldest. The daemon only writes behind the producer index.
 void drop_completions_of(std::uint32_t qpn, Cq& cq) {
   cq.lock.lock();
+  detach_current(cq);
   auto* entries = const_cast<abi::Cqe*>(cq.entries);
   // Pairs with the daemon's release: the entries were written before.
   std::uint32_t kept = cq.control->ring.producer.value.load(std::memory_order_acquire);

@@ -17,7 +17,8 @@ void fill_wr_operations(Qp& qp);    // qp_ex.cc
 void fill_poll_operations(Cq& cq);  // cq_ex.cc
 
 // Removes unpolled completions of this queue pair from its queues. REQUIRES: this thread isn't
-// between ibv_start_poll() and ibv_end_poll() of one of them, which it has locked then.
+// between ibv_start_poll() and ibv_end_poll() of one of them, which it has locked then; it may be
+// if that queue is for a single thread.
 void drop_completions(const ibv_qp& qp);
 
 // Notifies the worker of new work of this queue pair, and wakes it if it sleeps. REQUIRES: the

@@ -15,7 +15,6 @@ constexpr std::uint64_t kFieldsKnown = std::uint64_t{IBV_WC_STANDARD_FLAGS} |
                                        IBV_WC_EX_WITH_COMPLETION_TIMESTAMP |
                                        IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK;
 constexpr std::uint32_t kMaskKnown = IBV_CQ_INIT_ATTR_MASK_FLAGS | IBV_CQ_INIT_ATTR_MASK_PD;
-// A queue for a single thread is locked as well: an uncontended lock costs little.
 constexpr std::uint32_t kFlagsKnown =
     IBV_CREATE_CQ_ATTR_SINGLE_THREADED | IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN;
 
@@ -28,6 +27,7 @@ int attach(Cq& cq, const ibv_cq_init_attr_ex& attr) {
   request.channel = attr.channel != nullptr ? of(attr.channel)->handle + 1 : 0;
   request.vector = attr.comp_vector;
   const std::uint32_t flags = (attr.comp_mask & IBV_CQ_INIT_ATTR_MASK_FLAGS) != 0 ? attr.flags : 0;
+  cq.single_threaded = (flags & IBV_CREATE_CQ_ATTR_SINGLE_THREADED) != 0;
   if ((flags & IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN) != 0) {
     request.flags = abi::kCqIgnoreOverrun;
   }

@@ -3,6 +3,7 @@
 #include "abi/cq_records.h"
 #include "verbs_shim/objects/handle.h"
 #include "verbs_shim/objects/objects.h"
+#include "verbs_shim/rings/cq_reader.h"
 #include "verbs_shim/socket/cancellation_disabled.h"
 #include "verbs_shim/socket/log.h"
 #include "verbs_shim/verbs/operations.h"
@@ -50,6 +51,7 @@ int commit(Cq& cq, Mapping& memory, std::uint32_t entry_count) {
   const int error =
       of(cq.base.context)->client.call("ibv_resize_cq", abi::Command::kResizeCq, request, reply);
   if (error == 0) {
+    detach_current(cq);
     cq.entries = memory.at<abi::Cqe>(0, entry_count);
     cq.mask = entry_count - 1;
     cq.entries_memory.swap(memory);

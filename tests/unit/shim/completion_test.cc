@@ -4,6 +4,7 @@
 
 #include <cerrno>
 #include <thread>
+#include <utility>
 
 #include "base/futex.h"
 #include "base/time/monotonic_clock.h"
@@ -305,6 +306,103 @@ TEST_F(Completion, PollsAnExtendedQueueInPlace) {
   EXPECT_EQ(ibv_poll_cq(ibv_cq_ex_to_cq(extended), 1, &wc), 1);  // the plain call works too
   EXPECT_EQ(wc.wr_id, 3U);
   EXPECT_EQ(ibv_destroy_cq(ibv_cq_ex_to_cq(extended)), 0);
+}
+
+// With cards only destroying and resetting a queue pair, and resizing, wait for the queue's lock.
+TEST_F(Completion, WorkIsPostedAndTheQueueArmedWhileItIsPolled) {
+  ibv_cq_init_attr_ex attr{};
+  attr.cqe = 4;
+  ibv_cq_ex* extended = ibv_create_cq_ex(context, &attr);
+  ASSERT_NE(extended, nullptr);
+  daemon.complete(completion(1));
+  ibv_poll_cq_attr poll{};
+  ASSERT_EQ(ibv_start_poll(extended, &poll), 0);
+  ibv_send_wr wr{};
+  wr.opcode = IBV_WR_SEND;
+  ibv_send_wr* bad = nullptr;
+  EXPECT_EQ(ibv_post_send(qp, &wr, &bad), 0);
+  EXPECT_EQ(ibv_req_notify_cq(ibv_cq_ex_to_cq(extended), 0), 0);
+  ibv_end_poll(extended);
+  EXPECT_EQ(ibv_destroy_cq(ibv_cq_ex_to_cq(extended)), 0);
+}
+
+class SingleThreaded : public Completion {
+ protected:
+  void SetUp() override {
+    Completion::SetUp();
+    ibv_cq_init_attr_ex attr{};
+    attr.cqe = FakeDaemon::kEntries;
+    attr.comp_mask = IBV_CQ_INIT_ATTR_MASK_FLAGS;
+    attr.flags = IBV_CREATE_CQ_ATTR_SINGLE_THREADED;
+    extended_ = ibv_create_cq_ex(context, &attr);
+    ASSERT_NE(extended_, nullptr);
+    EXPECT_EQ(ibv_destroy_qp(qp), 0);
+    ibv_cq* const plain = std::exchange(cq, ibv_cq_ex_to_cq(extended_));
+    make_qp();
+    cq = plain;
+  }
+  void TearDown() override {
+    if (qp != nullptr) {
+      EXPECT_EQ(ibv_destroy_qp(std::exchange(qp, nullptr)), 0);
+    }
+    EXPECT_EQ(ibv_destroy_cq(ibv_cq_ex_to_cq(extended_)), 0);
+    Completion::TearDown();
+  }
+  void complete_of_another(std::uint64_t id) {
+    abi::Cqe cqe = completion(id);
+    cqe.qp_num = FakeDaemon::kQpn + 1;
+    daemon.complete(cqe);
+  }
+
+  ibv_cq_ex* extended_ = nullptr;
+};
+
+// A thread that reads a queue of its own may call any verb: the queue isn't locked.
+TEST_F(SingleThreaded, AQueuePairIsDestroyedWhileItsCompletionIsRead) {
+  daemon.complete(completion(1));
+  complete_of_another(2);
+  daemon.complete(completion(3));
+  complete_of_another(4);
+  ibv_poll_cq_attr poll{};
+  ASSERT_EQ(ibv_start_poll(extended_, &poll), 0);
+  EXPECT_EQ(extended_->wr_id, 1U);
+  ASSERT_EQ(ibv_destroy_qp(std::exchange(qp, nullptr)), 0);
+  EXPECT_EQ(ibv_wc_read_qp_num(extended_), FakeDaemon::kQpn);
+  ASSERT_EQ(ibv_next_poll(extended_), 0);
+  EXPECT_EQ(extended_->wr_id, 2U);
+  EXPECT_EQ(ibv_wc_read_qp_num(extended_), FakeDaemon::kQpn + 1);
+  ASSERT_EQ(ibv_next_poll(extended_), 0);
+  EXPECT_EQ(extended_->wr_id, 4U);
+  EXPECT_EQ(ibv_next_poll(extended_), ENOENT);
+  ibv_end_poll(extended_);
+  EXPECT_EQ(daemon.cq().ring.consumer.value.load(), 4U);
+}
+
+TEST_F(SingleThreaded, IsResizedWhileACompletionIsRead) {
+  daemon.complete(completion(1));
+  ibv_poll_cq_attr poll{};
+  ASSERT_EQ(ibv_start_poll(extended_, &poll), 0);
+  ASSERT_EQ(ibv_resize_cq(ibv_cq_ex_to_cq(extended_), FakeDaemon::kEntries), 0);
+  EXPECT_EQ(shim::of(extended_)->consumer, 1U);
+  EXPECT_EQ(ibv_wc_read_byte_len(extended_), 100U);
+  ibv_end_poll(extended_);
+  EXPECT_EQ(daemon.cq().ring.consumer.value.load(), 1U);
+}
+
+TEST_F(SingleThreaded, IsPolledPlainlyWhileACompletionIsRead) {
+  daemon.complete(completion(1));
+  complete_of_another(2);
+  daemon.complete(completion(3));
+  ibv_poll_cq_attr poll{};
+  ASSERT_EQ(ibv_start_poll(extended_, &poll), 0);
+  ibv_wc wc{};
+  ASSERT_EQ(ibv_poll_cq(ibv_cq_ex_to_cq(extended_), 1, &wc), 1);
+  EXPECT_EQ(wc.wr_id, 2U);
+  EXPECT_EQ(ibv_wc_read_qp_num(extended_), FakeDaemon::kQpn);
+  ASSERT_EQ(ibv_next_poll(extended_), 0);
+  EXPECT_EQ(extended_->wr_id, 3U);
+  ibv_end_poll(extended_);
+  EXPECT_EQ(daemon.cq().ring.consumer.value.load(), 3U);
 }
 
 }  // namespace
