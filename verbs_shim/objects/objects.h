@@ -82,7 +82,9 @@ struct Td {
 
 struct Pd {
   ibv_pd base;
-  std::atomic<std::uint32_t> users;  // parent domains made of it; relaxed
+  // Parent domains made of it, or of a parent domain the queue pairs and completion queues created
+  // in it: as long as there are any it can't be freed. Relaxed.
+  std::atomic<std::uint32_t> users;
   // Of a parent domain: the protection domain it was made of, which the daemon uses in its place.
   Pd* domain;
   Td* thread_domain;  // or nullptr
@@ -115,6 +117,7 @@ struct Cq {
   bool single_threaded;
   abi::CqControl* control;
   const abi::Cqe* entries;
+  Pd* parent_domain;  // or nullptr
   std::uint32_t mask;
   std::uint32_t consumer;
   const abi::Cqe* current;  // between start_poll and end_poll
@@ -208,6 +211,7 @@ struct Qp {
   WorkRing send;
   WorkRing recv;
   RingMemories::Reference memory;  // contains both rings
+  Pd* parent_domain;               // that it was created in, or nullptr
   std::uint64_t cookie;
   std::uint32_t worker;
   std::uint32_t doorbell_slot;
@@ -268,6 +272,23 @@ InTheMaking<Object> make() {
 inline std::nullptr_t fail(int error) {
   errno = error;
   return nullptr;
+}
+
+// The domain if it is a parent domain, otherwise nullptr. An object created in a parent domain is
+// counted there until it is destroyed, as by mlx5: queue pairs, and completion queues that name it.
+inline Pd* parent_domain_of(ibv_pd* pd) {
+  return pd != nullptr && of(pd)->domain != nullptr ? of(pd) : nullptr;
+}
+inline Pd* use(Pd* parent_domain) {
+  if (parent_domain != nullptr) {
+    parent_domain->users.fetch_add(1, std::memory_order_relaxed);
+  }
+  return parent_domain;
+}
+inline void stop_using(Pd* parent_domain) {
+  if (parent_domain != nullptr) {
+    parent_domain->users.fetch_sub(1, std::memory_order_relaxed);
+  }
 }
 
 // Prints why completions of this context failed, if UROCE_DEBUG is set.

@@ -99,13 +99,16 @@ ibv_cq_ex* create_cq_ex(ibv_context* context, ibv_cq_init_attr_ex* attr) {
     return nullptr;
   }
   if ((attr->comp_mask & IBV_CQ_INIT_ATTR_MASK_PD) != 0 &&
-      (attr->parent_domain == nullptr || of(attr->parent_domain)->domain == nullptr)) {
+      parent_domain_of(attr->parent_domain) == nullptr) {
     refuse("ibv_create_cq_ex", EINVAL, "parent_domain isn't a parent domain");
     return nullptr;
   }
   Cq* cq = create(context, *attr);
   if (cq == nullptr) {
     return nullptr;
+  }
+  if ((attr->comp_mask & IBV_CQ_INIT_ATTR_MASK_PD) != 0) {
+    cq->parent_domain = use(of(attr->parent_domain));
   }
   fill_poll_operations(*cq);
   return &cq->base;
@@ -169,6 +172,7 @@ int ibv_destroy_cq(ibv_cq* base) {
   wait_for_acknowledgements(base->mutex, base->cond, base->async_events_completed,
                             cq->async_events_delivered);
   count_channel_user(base->channel, -1);
+  stop_using(cq->parent_domain);
   pthread_cond_destroy(&base->cond);
   pthread_mutex_destroy(&base->mutex);
   delete cq;

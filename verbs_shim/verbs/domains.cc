@@ -70,7 +70,13 @@ ibv_pd* alloc_parent_domain(ibv_context* context, ibv_parent_domain_init_attr* a
   return &parent.release()->base;
 }
 
+// Regions, windows, address handles and shared receive queues may outlive it, as with mlx5: they
+// are in the protection domain.
 int dealloc_parent_domain(Pd& parent) {
+  if (parent.users.load(std::memory_order_relaxed) != 0) {
+    return refuse("ibv_dealloc_pd", EBUSY,
+                  "queue pairs or completion queues still use the parent domain");
+  }
   parent.domain->users.fetch_sub(1, std::memory_order_relaxed);
   if (parent.thread_domain != nullptr) {
     parent.thread_domain->users.fetch_sub(1, std::memory_order_relaxed);

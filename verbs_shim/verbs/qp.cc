@@ -152,6 +152,7 @@ Qp* create(ibv_context* context, ibv_qp_init_attr_ex& attr) {
     return fail(error);
   }
   attr.cap = qp->cap;
+  qp->parent_domain = use(parent_domain_of(attr.pd));
   return qp.release();
 }
 
@@ -233,6 +234,7 @@ int ibv_destroy_qp(ibv_qp* base) {
   forget_async_events(base->context);
   wait_for_acknowledgements(base->mutex, base->cond, base->events_completed,
                             qp->async_events_delivered);
+  stop_using(qp->parent_domain);
   pthread_cond_destroy(&base->cond);
   pthread_mutex_destroy(&base->mutex);
   delete qp;

@@ -67,7 +67,11 @@ Qp* create_xrc_target(ibv_context* context, const ibv_qp_init_attr_ex& attr) {
   abi::CreateQpReply reply{};
   const int error =
       of(context)->client.call("ibv_create_qp", abi::Command::kCreateQp, request, reply);
-  return finish(std::move(qp), error, reply);
+  Qp* const made = finish(std::move(qp), error, reply);
+  if (made != nullptr) {
+    made->parent_domain = use(parent_domain_of(plain(*made).pd));
+  }
+  return made;
 }
 
 ibv_qp* open_qp(ibv_context* context, ibv_qp_open_attr* attr) {
