@@ -144,12 +144,11 @@ int ibv_query_qp_data_in_order(ibv_qp* qp, ibv_wr_opcode opcode, uint32_t flags)
 }
 
 // Enhanced connection establishment negotiates options between vendors' drivers; we have none.
-// EOPNOTSUPP is what librdmacm expects of a driver that doesn't understand a peer's options.
+// EOPNOTSUPP is what librdmacm expects of a driver that doesn't understand a peer's options; without
+// a vendor (vendor_id 0) libibverbs returns it, too, for any driver.
 int ibv_set_ece(ibv_qp* qp, ibv_ece* ece) {
   (void)qp;
-  if (ece->vendor_id == 0) {
-    return 0;
-  }
+  (void)ece;
   return refuse("ibv_set_ece", EOPNOTSUPP, "vendor-specific options aren't supported");
 }
 

@@ -63,9 +63,12 @@ TEST_F(Query, ThereAreNoVendorOptions) {
   EXPECT_EQ(ece.vendor_id, 0U);
   EXPECT_EQ(ece.options, 0U);
   EXPECT_EQ(ece.comp_mask, 0U);
-  EXPECT_EQ(ibv_set_ece(qp, &ece), 0);
-  ece.vendor_id = 0x15B3;
-  EXPECT_EQ(ibv_set_ece(qp, &ece), EOPNOTSUPP);
+  for (const std::uint32_t vendor : {0U, 0x15B3U}) {
+    ece.vendor_id = vendor;
+    errno = 0;
+    EXPECT_EQ(ibv_set_ece(qp, &ece), EOPNOTSUPP);
+    EXPECT_EQ(errno, EOPNOTSUPP);
+  }
 }
 
 TEST_F(Query, ADatagramQueuePairMayBlockItsOwnMulticast) {
