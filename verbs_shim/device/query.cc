@@ -3,9 +3,8 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
-#include <ctime>
 
-#include "base/time.h"
+#include "base/time/monotonic_clock.h"
 #include "verbs_shim/device/devices.h"
 #include "verbs_shim/memory/paging/paging.h"
 #include "verbs_shim/objects/handle.h"
@@ -173,12 +172,7 @@ int query_rt_values(ibv_context* context, ibv_values_ex* values) {
     return EINVAL;
   }
   if (wanted != 0) {
-    timespec now{};
-    if (clock_gettime(CLOCK_MONOTONIC, &now) != 0) {
-      return errno;
-    }
-    constexpr auto kSecond = static_cast<std::int64_t>(kNanosecondsPerSecond);
-    values->raw_clock = {.tv_sec = 0, .tv_nsec = now.tv_sec * kSecond + now.tv_nsec};
+    values->raw_clock = {.tv_sec = 0, .tv_nsec = static_cast<std::int64_t>(monotonic_now())};
     values->comp_mask = IBV_VALUES_MASK_RAW_CLOCK;
   }
   return 0;

@@ -5,6 +5,7 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 
+#include <bit>
 #include <cerrno>
 #include <cstddef>
 #include <cstdint>
@@ -42,6 +43,16 @@ class Mapping {
     memory_ = static_cast<std::byte*>(memory);
     length_ = length;
     return 0;
+  }
+
+  // Maps the entries of a queue that was resized, which the daemon put into a file of their own. 0
+  // or an errno value; EPROTO: they aren't a power of two, or don't fit.
+  int map_entries(int descriptor, std::uint64_t length, std::uint32_t count,
+                  std::size_t entry_bytes) {
+    if (!std::has_single_bit(count) || length / entry_bytes < count) {
+      return EPROTO;
+    }
+    return map(descriptor, length, PROT_READ | PROT_WRITE);
   }
 
   void swap(Mapping& other) {

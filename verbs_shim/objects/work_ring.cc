@@ -1,9 +1,9 @@
 // A queue's ring in memory shared with the daemon.
 
-#include <ctime>
+#include <bit>
 
 #include "abi/work_request.h"
-#include "base/time.h"
+#include "base/time/monotonic_clock.h"
 #include "verbs_shim/objects/objects.h"
 
 namespace uroce::shim {
@@ -18,17 +18,13 @@ int WorkRing::place(const Mapping& memory, const abi::RingLayout& layout) {
   entry_count = layout.entries;
   stride = layout.stride;
   const bool fits = control != nullptr && entries != nullptr && stride % sizeof(abi::Sge) == 0 &&
-                    (layout.entries & (layout.entries - 1)) == 0;
+                    std::has_single_bit(layout.entries);
   return fits ? 0 : EPROTO;
 }
 
 void WorkRing::stamp() {
-  timespec now{};
-  clock_gettime(CLOCK_MONOTONIC, &now);
   const std::uint32_t first = control->producer.value.load(std::memory_order_relaxed);
-  abi::give_stamp(*control, first, producer - first,
-                  static_cast<std::uint64_t>(now.tv_sec) * kNanosecondsPerSecond +
-                      static_cast<std::uint64_t>(now.tv_nsec));
+  abi::give_stamp(*control, first, producer - first, monotonic_now());
 }
 
 }  // namespace uroce::shim

@@ -2,8 +2,7 @@
 // fields that it wants. The queue stays locked from start_poll to end_poll, unless it was created
 // for a single thread: that thread may call anything in between, as with a card (ibv_destroy_qp).
 
-#include <ctime>
-
+#include "base/time/monotonic_clock.h"
 #include "verbs_shim/rings/cq_reader.h"
 #include "verbs_shim/rings/daemon_death.h"
 #include "verbs_shim/rings/posting.h"
@@ -128,16 +127,9 @@ void read_tm_info(ibv_cq_ex* cq, ibv_wc_tm_info* info) {
   *info = {};
 }
 
-std::uint64_t now_ns(clockid_t clock) {
-  timespec now{};
-  clock_gettime(clock, &now);
-  return static_cast<std::uint64_t>(now.tv_sec) * kNanosecondsPerSecond +
-         static_cast<std::uint64_t>(now.tv_nsec);
-}
-
 // The daemon's timestamps are CLOCK_MONOTONIC; its offset from the wall clock is the same here.
 uint64_t read_completion_wallclock_ns(ibv_cq_ex* cq) {
-  return current(cq).timestamp_ns + (now_ns(CLOCK_REALTIME) - now_ns(CLOCK_MONOTONIC));
+  return current(cq).timestamp_ns + (read_clock(CLOCK_REALTIME) - monotonic_now());
 }
 
 }  // namespace

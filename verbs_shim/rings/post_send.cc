@@ -12,11 +12,8 @@ namespace {
 // Writes one request into the ring's next entry. 0 or an errno value; then nothing was posted.
 int write_request(Qp& qp, const ibv_send_wr& wr) {
   const auto opcode = static_cast<unsigned>(wr.opcode);
-  if (!abi::may_post(plain(qp).qp_type, opcode)) {
-    return EINVAL;
-  }
-  if (qp.send.full()) {
-    return ENOMEM;
+  if (const int error = room_for(qp, opcode)) {
+    return error;
   }
   std::byte* entry = qp.send.next_entry();
   abi::SendWr& out = *reinterpret_cast<abi::SendWr*>(entry);

@@ -42,11 +42,8 @@ int wr_complete(ibv_qp_ex* base) {
 // Opens the next entry. nullptr if the batch has failed.
 abi::SendWr* begin(ibv_qp_ex* base, ibv_wr_opcode opcode) {
   Qp& qp = *of(base);
-  if (qp.batch_error == 0 && !abi::may_post(plain(qp).qp_type, opcode)) {
-    qp.batch_error = EINVAL;
-  }
-  if (qp.batch_error == 0 && qp.send.full()) {
-    qp.batch_error = ENOMEM;
+  if (qp.batch_error == 0) {
+    qp.batch_error = room_for(qp, opcode);
   }
   if (qp.batch_error != 0) {
     return nullptr;

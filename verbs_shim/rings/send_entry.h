@@ -43,6 +43,15 @@ inline int readiness_to_send(const Qp& qp) {
   return of(qp.base.qp_base.context)->client.alive() ? 0 : EIO;
 }
 
+// 0, or the errno value why a request of this kind can't be put into the ring: the queue pair's
+// type can't do it, or the daemon still holds the next entry.
+inline int room_for(Qp& qp, unsigned opcode) {
+  if (!abi::may_post(plain(qp).qp_type, opcode)) {
+    return EINVAL;
+  }
+  return qp.send.full() ? ENOMEM : 0;
+}
+
 // The entries of most programs take one cache line, and so do those of rdma_xclient with inline
 // data that it didn't request.
 static_assert(abi::send_stride(1, sizeof(abi::Sge)) == abi::kCacheLine);

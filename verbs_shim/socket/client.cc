@@ -11,13 +11,13 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <ctime>
 #include <utility>
 
 #include "abi/import_records.h"
 #include "abi/version.h"
 #include "base/sockets/daemon_peer.h"
 #include "base/sockets/socket_path.h"
+#include "base/time/monotonic_clock.h"
 #include "verbs_shim/socket/cancellation_disabled.h"
 #include "verbs_shim/socket/log.h"
 
@@ -45,7 +45,7 @@ static_assert(offsetof(abi::CreateCqReply, handle) == kHandleAt &&
               offsetof(abi::ImportDmReply, handle) == kHandleAt);
 
 // Most replies arrive sooner than a sleeping thread is woken.
-constexpr std::int64_t kSpinNs = 30'000;
+constexpr Duration kSpin = 30 * kNanosecondsPerMicrosecond;
 // The number of polls after which the processor is yielded, which takes as long as a poll.
 constexpr int kPollsBeforeYield = 4;
 
@@ -60,12 +60,6 @@ constexpr const char* kLost =
 
 constexpr const char* kNoMoreFiles =
     "the process may have no more open files: raise RLIMIT_NOFILE (ulimit -n)";
-
-std::int64_t now_ns() {
-  timespec now{};
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  return std::int64_t{now.tv_sec} * 1'000'000'000 + now.tv_nsec;
-}
 
 // A reply of `got` bytes was received into `size` bytes; missing ones are zeroed. 0, or EPROTO: it
 // isn't a reply, or doesn't fit.
@@ -82,8 +76,8 @@ int complete(abi::ReplyHeader& reply, std::size_t size, std::size_t got) {
 
 // Like receive_message, but polls for a while first.
 ReceivedMessage receive_soon(int socket, std::span<std::byte> bytes, Descriptors* descriptors) {
-  const std::int64_t until = now_ns() + kSpinNs;
-  for (int polls = 1; now_ns() < until; ++polls) {
+  const Time until = monotonic_now() + kSpin;
+  for (int polls = 1; monotonic_now() < until; ++polls) {
     const ReceivedMessage received = receive_message(socket, bytes, MSG_DONTWAIT, descriptors);
     if (received.length >= 0 || errno != EAGAIN) {
       return received;
@@ -190,8 +184,8 @@ int Client::sibling_descriptor(const VerifiedDescriptor& descriptor) {
 
 // The page has the request already.
 int Client::receive_answer(abi::ReplyHeader& reply, std::size_t size) {
-  const std::int64_t until = now_ns() + kSpinNs;
-  if (page_.wait([until] { return now_ns() < until; })) {
+  const Time until = monotonic_now() + kSpin;
+  if (page_.wait([until] { return monotonic_now() < until; })) {
     const std::span bytes(reinterpret_cast<std::byte*>(&reply), size);
     return complete(reply, size, page_.answer(bytes));
   }

@@ -3,10 +3,10 @@
 // page, so a buffer is ordinary program memory.
 
 #include <sys/mman.h>
-#include <unistd.h>
 
 #include <cerrno>
 
+#include "base/page.h"
 #include "verbs_shim/objects/newer_verbs.h"
 #include "verbs_shim/objects/objects.h"
 #include "verbs_shim/socket/log.h"
@@ -60,8 +60,7 @@ int check(const ibv_pd* pd, const MrInitAttr& attr) {
 extern "C" {
 
 void* alloc_buf(ibv_pd* pd, std::size_t size, Buffer** buffer) {
-  const auto page = static_cast<std::size_t>(getpagesize());
-  const std::size_t mapped = (size + page - 1) / page * page;
+  const std::size_t mapped = up_to_page(size);
   if (mapped == 0 || mapped < size) {
     refuse("ibv_alloc_buf", size == 0 ? EINVAL : ENOMEM, "can't allocate memory of that size");
     return nullptr;

@@ -1,6 +1,8 @@
 // Completion queues: creating, arming and destroying them. Reading is in poll_cq.cc and cq_ex.cc,
 // modifying in cq_modify.cc.
 
+#include <bit>
+
 #include "verbs_shim/objects/handle.h"
 #include "verbs_shim/objects/objects.h"
 #include "verbs_shim/rings/posting.h"
@@ -41,9 +43,8 @@ int attach(Cq& cq, const ibv_cq_init_attr_ex& attr) {
   error = cq.memory.map(received.peek(0), reply.memory_length, PROT_READ | PROT_WRITE);
   cq.control = cq.memory.at<abi::CqControl>(reply.control_offset);
   cq.entries = cq.memory.at<abi::Cqe>(reply.entries_offset, reply.entries);
-  const bool power_of_two =
-      reply.entries != 0 && (reply.entries & (reply.entries - 1)) == 0 && error == 0;
-  if (!power_of_two || cq.control == nullptr || cq.entries == nullptr) {
+  if (error != 0 || !std::has_single_bit(reply.entries) || cq.control == nullptr ||
+      cq.entries == nullptr) {
     destroy_handle("ibv_create_cq", cq.base.context, abi::Command::kDestroyCq, reply.handle);
     return error != 0 ? error : EPROTO;
   }

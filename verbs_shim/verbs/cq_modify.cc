@@ -33,14 +33,9 @@ int prepare(const Cq& cq, std::uint32_t entry_count, Mapping& memory, abi::Resiz
   const int error =
       of(cq.base.context)
           ->client.call("ibv_resize_cq", abi::Command::kResizeCq, request, reply, &received);
-  if (error != 0) {
-    return error;
-  }
-  const bool power_of_two = reply.entries != 0 && (reply.entries & (reply.entries - 1)) == 0;
-  if (!power_of_two || reply.memory_length / sizeof(abi::Cqe) < reply.entries) {
-    return EPROTO;
-  }
-  return memory.map(received.peek(0), reply.memory_length, PROT_READ | PROT_WRITE);
+  return error != 0 ? error
+                    : memory.map_entries(received.peek(0), reply.memory_length, reply.entries,
+                                         sizeof(abi::Cqe));
 }
 
 int commit(Cq& cq, Mapping& memory, std::uint32_t entry_count) {

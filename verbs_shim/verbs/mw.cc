@@ -51,11 +51,8 @@ int bind_mw(ibv_qp* base, ibv_mw* mw, ibv_mw_bind* bind) {
   const std::uint32_t new_key = ibv_inc_rkey(mw->rkey);
   qp.send.lock.lock();
   int error = readiness_to_send(qp);
-  if (error == 0 && !abi::may_post(base->qp_type, IBV_WR_BIND_MW)) {
-    error = EINVAL;
-  }
-  if (error == 0 && qp.send.full()) {
-    error = ENOMEM;
+  if (error == 0) {
+    error = room_for(qp, IBV_WR_BIND_MW);
   }
   if (error == 0) {
     std::byte* entry = qp.send.next_entry();

@@ -88,14 +88,9 @@ int prepare_resize(const Srq& srq, std::uint32_t max_wr, Mapping& memory,
   const int error =
       of(srq.base.context)
           ->client.call("ibv_modify_srq", abi::Command::kResizeSrq, request, reply, &received);
-  if (error != 0) {
-    return error;
-  }
-  const bool power_of_two = reply.max_wr != 0 && (reply.max_wr & (reply.max_wr - 1)) == 0;
-  if (!power_of_two || reply.memory_length / srq.ring.stride < reply.max_wr) {
-    return EPROTO;
-  }
-  return memory.map(received.peek(0), reply.memory_length, PROT_READ | PROT_WRITE);
+  return error != 0 ? error
+                    : memory.map_entries(received.peek(0), reply.memory_length, reply.max_wr,
+                                         srq.ring.stride);
 }
 
 int commit_resize(Srq& srq, Mapping& memory, std::uint32_t max_wr) {

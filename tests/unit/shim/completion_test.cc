@@ -295,6 +295,9 @@ TEST_F(Completion, PollsAnExtendedQueueInPlace) {
   EXPECT_EQ(extended->wr_id, 1U);
   EXPECT_EQ(ibv_wc_read_byte_len(extended), 100U);
   EXPECT_EQ(ibv_wc_read_completion_ts(extended), 5'000U);
+  const Time started = read_clock(CLOCK_REALTIME) - monotonic_now();
+  EXPECT_NEAR(static_cast<double>(ibv_wc_read_completion_wallclock_ns(extended)),
+              static_cast<double>(started + 5'000), 1e9);
   ASSERT_EQ(ibv_next_poll(extended), 0);
   EXPECT_EQ(extended->wr_id, 2U);
   EXPECT_EQ(ibv_wc_read_imm_data(extended), 0x01020304U);

@@ -18,7 +18,7 @@ AddressWatch::Range whole_pages(const void* address, std::uint64_t length) {
   const std::uint64_t start =
       std::min(kernel::number(address) / kPage * kPage, AddressWatch::kAddressEnd);
   const std::uint64_t room = AddressWatch::kAddressEnd - start;
-  return {start, start + std::min((std::min(length, room) + kPage - 1) / kPage * kPage, room)};
+  return {start, start + std::min(up_to_page(std::min(length, room)), room)};
 }
 
 }  // namespace

@@ -32,7 +32,7 @@ Result<MemoryDescription> PinnedRange::describe(std::uint64_t address, std::uint
   writing_ = (access & kWriting) != 0;
   RangeDescriber().run(state_,
                        {.start = address / kPage * kPage,
-                        .end = (address + length + kPage - 1) / kPage * kPage,
+                        .end = up_to_page(address + length),
                         .rights = writing_ ? PROT_WRITE : PROT_READ,
                         .on_demand = false},
                        *this);

@@ -21,7 +21,7 @@ std::atomic<unsigned> threads{0};  // a counter, needs no ordering
 unsigned IsolatedThread::count() { return threads.load(std::memory_order_relaxed); }
 
 bool IsolatedThread::prepare(std::size_t state_bytes) {
-  const std::size_t rounded = (state_bytes + kPage - 1) / kPage * kPage;
+  const std::size_t rounded = up_to_page(state_bytes);
   bytes_ = kGuardBytes + kStackBytes + rounded;
   void* const room = kernel::mmap(nullptr, bytes_, PROT_READ | PROT_WRITE,
                                   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);

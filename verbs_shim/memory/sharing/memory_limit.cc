@@ -18,7 +18,7 @@ namespace {
 std::atomic<std::uint64_t> locked_bytes{0};
 
 std::uint64_t pages_of(std::uint64_t address, std::uint64_t length) {
-  return (address + length + kPage - 1) / kPage * kPage - address / kPage * kPage;
+  return up_to_page(address + length) - address / kPage * kPage;
 }
 
 bool may_lock_anything() {
