@@ -12,6 +12,9 @@
 namespace uroce::shim {
 namespace {
 
+// `rate_limit` is neither read nor written: it isn't supported, and the structure of programs built
+// with older headers (before rdma-core 12) ends before it.
+
 abi::QpAttributesRecord attributes_record(const ibv_qp_attr& from) {
   abi::QpAttributesRecord to{};
   to.state = from.qp_state;
@@ -28,7 +31,6 @@ abi::QpAttributesRecord attributes_record(const ibv_qp_attr& from) {
   to.max_send_sge = from.cap.max_send_sge;
   to.max_recv_sge = from.cap.max_recv_sge;
   to.max_inline = from.cap.max_inline_data;
-  to.rate_limit = from.rate_limit;
   to.pkey_index = from.pkey_index;
   to.alt_pkey_index = from.alt_pkey_index;
   to.sqd_async_notify = from.en_sqd_async_notify;
@@ -47,8 +49,7 @@ abi::QpAttributesRecord attributes_record(const ibv_qp_attr& from) {
   return to;
 }
 
-ibv_qp_attr attributes_of(const abi::QpAttributesRecord& from, const ibv_qp_cap& cap) {
-  ibv_qp_attr to{};
+void give_attributes(const abi::QpAttributesRecord& from, const ibv_qp_cap& cap, ibv_qp_attr& to) {
   to.qp_state = static_cast<ibv_qp_state>(from.state);
   to.cur_qp_state = static_cast<ibv_qp_state>(from.current_state);
   to.path_mtu = static_cast<ibv_mtu>(from.path_mtu);
@@ -74,8 +75,6 @@ ibv_qp_attr attributes_of(const abi::QpAttributesRecord& from, const ibv_qp_cap&
   to.rnr_retry = from.rnr_retry;
   to.alt_port_num = from.alt_port;
   to.alt_timeout = from.alt_timeout;
-  to.rate_limit = from.rate_limit;
-  return to;
 }
 
 int change_membership(const char* call, abi::Command command, const ibv_qp& qp,
@@ -123,7 +122,7 @@ int ibv_query_qp(ibv_qp* qp, ibv_qp_attr* attr, int mask, ibv_qp_init_attr* init
   if (error != 0) {
     return error;
   }
-  *attr = attributes_of(reply.attributes, of(qp)->cap);
+  give_attributes(reply.attributes, of(qp)->cap, *attr);
   qp->state = attr->qp_state;
   *init_attr = {.qp_context = qp->qp_context,
                 .send_cq = qp->send_cq,
@@ -144,8 +143,8 @@ int ibv_query_qp_data_in_order(ibv_qp* qp, ibv_wr_opcode opcode, uint32_t flags)
 }
 
 // Enhanced connection establishment negotiates options between vendors' drivers; we have none.
-// EOPNOTSUPP is what librdmacm expects of a driver that doesn't understand a peer's options; without
-// a vendor (vendor_id 0) libibverbs returns it, too, for any driver.
+// EOPNOTSUPP is what librdmacm expects of a driver that doesn't understand a peer's options;
+// without a vendor (vendor_id 0) libibverbs returns it, too, for any driver.
 int ibv_set_ece(ibv_qp* qp, ibv_ece* ece) {
   (void)qp;
   (void)ece;

@@ -71,6 +71,17 @@ TEST_F(Query, ThereAreNoVendorOptions) {
   }
 }
 
+// The structure of programs that were built with older headers ends before its last member.
+TEST_F(Query, NothingIsWrittenBehindAnOlderProgramsAttributes) {
+  ibv_qp_attr attr{};
+  attr.rate_limit = 4'242;
+  attr.timeout = 14;
+  ibv_qp_init_attr init{};
+  ASSERT_EQ(ibv_query_qp(qp, &attr, IBV_QP_STATE, &init), 0);
+  EXPECT_EQ(attr.timeout, 0);
+  EXPECT_EQ(attr.rate_limit, 4'242U);
+}
+
 TEST_F(Query, ADatagramQueuePairMayBlockItsOwnMulticast) {
   ibv_qp* blocking = make_datagram_qp(IBV_QP_CREATE_BLOCK_SELF_MCAST_LB);
   ASSERT_NE(blocking, nullptr);
