@@ -35,7 +35,7 @@ InTheMaking<Qp> make_target(ibv_context* context, void* qp_context) {
 }
 
 // Completes the object from the daemon's reply, or frees it. `error`: 0 or an errno value.
-Qp* finish(InTheMaking<Qp> qp, int error, const abi::CreateQpReply& reply) {
+Qp* finish(InTheMaking<Qp> qp, ibv_qp_state state, int error, const abi::CreateQpReply& reply) {
   ibv_qp& base = plain(*qp);
   if (error != 0) {
     of(base.context)->registry.remove(qp->cookie);
@@ -43,7 +43,7 @@ Qp* finish(InTheMaking<Qp> qp, int error, const abi::CreateQpReply& reply) {
   }
   base.handle = reply.handle;
   base.qp_num = reply.qpn;
-  base.state = IBV_QPS_RESET;
+  base.state = state;
   return qp.release();
 }
 
@@ -67,7 +67,7 @@ Qp* create_xrc_target(ibv_context* context, const ibv_qp_init_attr_ex& attr) {
   abi::CreateQpReply reply{};
   const int error =
       of(context)->client.call("ibv_create_qp", abi::Command::kCreateQp, request, reply);
-  Qp* const made = finish(std::move(qp), error, reply);
+  Qp* const made = finish(std::move(qp), IBV_QPS_RESET, error, reply);
   if (made != nullptr) {
     made->parent_domain = use(parent_domain_of(plain(*made).pd));
   }
@@ -95,7 +95,8 @@ ibv_qp* open_qp(ibv_context* context, ibv_qp_open_attr* attr) {
   request.qpn = attr->qp_num;
   abi::CreateQpReply reply{};
   const int error = of(context)->client.call("ibv_open_qp", abi::Command::kOpenQp, request, reply);
-  Qp* const opened = finish(std::move(qp), error, reply);
+  // Its state is what other programs made it, of which ibv_query_qp() tells.
+  Qp* const opened = finish(std::move(qp), IBV_QPS_UNKNOWN, error, reply);
   return opened != nullptr ? &plain(*opened) : nullptr;
 }
 

@@ -1,5 +1,7 @@
 // The capabilities that the shim reports, and calls that depend on them.
 
+#include <fcntl.h>
+
 #include <cerrno>
 #include <cstdint>
 #include <ctime>
@@ -80,6 +82,26 @@ TEST_F(Query, NothingIsWrittenBehindAnOlderProgramsAttributes) {
   ASSERT_EQ(ibv_query_qp(qp, &attr, IBV_QP_STATE, &init), 0);
   EXPECT_EQ(attr.timeout, 0);
   EXPECT_EQ(attr.rate_limit, 4'242U);
+}
+
+// Other programs may have changed the state of a queue pair that this one opens.
+TEST_F(Query, TheStateOfAnOpenedQueuePairIsUnknown) {
+  ibv_xrcd_init_attr domain{};
+  domain.comp_mask = IBV_XRCD_INIT_ATTR_FD | IBV_XRCD_INIT_ATTR_OFLAGS;
+  domain.fd = -1;
+  domain.oflags = O_CREAT;
+  ibv_xrcd* const xrcd = ibv_open_xrcd(context, &domain);
+  ASSERT_NE(xrcd, nullptr);
+  ibv_qp_open_attr attr{};
+  attr.comp_mask = IBV_QP_OPEN_ATTR_NUM | IBV_QP_OPEN_ATTR_XRCD | IBV_QP_OPEN_ATTR_TYPE;
+  attr.xrcd = xrcd;
+  attr.qp_num = FakeDaemon::kQpn;
+  attr.qp_type = IBV_QPT_XRC_RECV;
+  ibv_qp* const opened = ibv_open_qp(context, &attr);
+  ASSERT_NE(opened, nullptr);
+  EXPECT_EQ(opened->state, IBV_QPS_UNKNOWN);
+  EXPECT_EQ(ibv_destroy_qp(opened), 0);
+  EXPECT_EQ(ibv_close_xrcd(xrcd), 0);
 }
 
 TEST_F(Query, ADatagramQueuePairMayBlockItsOwnMulticast) {
