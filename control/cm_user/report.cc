@@ -54,7 +54,8 @@ Json report_counters(const cm::Counters& counters, const GsiCounters& gsi) {
   const auto reason = [](const std::optional<cm::RejectReason>& reject) {
     return reject ? std::string(cm::name_of(*reject)) : std::string();
   };
-  json["send_refused"] = gsi.send_refused;  // messages counted as sent, which the worker had no room for
+  // Messages that are counted as sent, for which the worker had no room.
+  json["send_refused"] = gsi.send_refused;
   json["last_reject_received"] = reason(counters.last_reject_received);
   json["last_reject_sent"] = reason(counters.last_reject_sent);
   return json;
