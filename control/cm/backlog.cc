@@ -10,7 +10,7 @@ namespace uroce::control::cm {
 // be room.
 bool Manager::has_room(const Listener& listener, const Route& route) {
   using enum Requests::Admission;
-  switch (requests_.admission(listener, route.remote)) {
+  switch (requests_.admission(listener, route)) {
     case kBacklogFull:
       ++counters_.dropped_backlog;
       return false;
@@ -35,7 +35,7 @@ bool Manager::has_room(const Listener& listener, const Route& route) {
 std::uint32_t Manager::enter_backlog(Connection& connection, Listener& listener, Time now) {
   connection.cookie = listener.cookie;
   // First: leave_backlog() takes back what it counts, for a connection with a listener.
-  const std::uint32_t waiting = requests_.add(&listener, connection.route.remote);
+  const std::uint32_t waiting = requests_.add(&listener, connection.route);
   connections_.set_listener(connection, listener.id);
   connections_.set_deadline(connection, now + connection.patience);
   return waiting;
@@ -46,8 +46,7 @@ void Manager::leave_backlog(Connection& connection) {
   if (connection.listener == 0) {
     return;
   }
-  requests_.remove(connection.listener, listeners_.find(connection.listener),
-                   connection.route.remote);
+  requests_.remove(connection.listener, listeners_.find(connection.listener), connection.route);
   connections_.set_listener(connection, 0);
   connections_.set_deadline(connection, kNever);
 }

@@ -19,6 +19,8 @@ using ListenerId = std::uint32_t;
 struct Route {
   std::uint32_t device = 0;  // index on the card
   Gid local = {}, remote = {};
+  // Of a request from a program of this card: its user's number. 0: it came from the network.
+  std::uint64_t local_user = 0;
   std::uint32_t flow_label = 0;
   std::uint8_t traffic_class = 0;
   std::uint8_t service_level = 0;

@@ -99,7 +99,8 @@ void Manager::send(const Route& route, std::uint64_t transaction, const Message&
 
 void Manager::repeat(const Connection& connection) {
   ++counters_.sent;
-  sends_.push_back({.route = connection.route, .mad = connection.last});
+  sends_.push_back(
+      {.route = connection.route, .mad = connection.last, .cookie = connection.cookie});
 }
 
 // Sends the message, and repeats it at the connection's interval until the state changes.

@@ -92,6 +92,7 @@ struct Rejection {
 struct Outgoing {
   Route route = {};
   Mad mad;
+  std::uint64_t cookie = 0;  // of the connection whose message is repeated until it is answered
 };
 
 class Manager {

@@ -12,13 +12,13 @@ bool has_share(std::uint32_t own, std::uint32_t all, std::uint32_t room) {
 
 }  // namespace
 
-std::uint32_t Requests::count(ListenerId id, const Gid& sender) const {
+std::uint32_t Requests::count(ListenerId id, const Sender& sender) const {
   const auto at = counts_.find({id, sender});
   return at == counts_.end() ? 0 : at->second;
 }
 
-Requests::Admission Requests::admission(const Listener& listener, const Gid& address) const {
-  const Gid sender = host_of(address);
+Requests::Admission Requests::admission(const Listener& listener, const Route& route) const {
+  const Sender sender(route);
   if (waiting_ >= kUnansweredMax) {
     return Admission::kAllFull;
   }
@@ -30,8 +30,8 @@ Requests::Admission Requests::admission(const Listener& listener, const Gid& add
   return share ? Admission::kAdmitted : Admission::kShareTaken;
 }
 
-std::uint32_t Requests::add(Listener* listener, const Gid& address) {
-  const Gid sender = host_of(address);
+std::uint32_t Requests::add(Listener* listener, const Route& route) {
+  const Sender sender(route);
   // These may throw, so nothing is counted before.
   std::uint32_t& of_listener = counts_[{listener->id, sender}];
   std::uint32_t& of_all = counts_[{kAll, sender}];
@@ -41,8 +41,8 @@ std::uint32_t Requests::add(Listener* listener, const Gid& address) {
   return of_listener++;
 }
 
-void Requests::remove(ListenerId id, Listener* listener, const Gid& address) {
-  const Gid sender = host_of(address);
+void Requests::remove(ListenerId id, Listener* listener, const Route& route) {
+  const Sender sender(route);
   if (listener != nullptr) {
     --listener->waiting;
   }
@@ -51,7 +51,7 @@ void Requests::remove(ListenerId id, Listener* listener, const Gid& address) {
   take_one(id, sender);
 }
 
-void Requests::take_one(ListenerId id, const Gid& sender) {
+void Requests::take_one(ListenerId id, const Sender& sender) {
   const auto at = counts_.find({id, sender});
   if (--at->second == 0) {
     counts_.erase(at);

@@ -1,6 +1,7 @@
 #pragma once
 
-// Counts unanswered requests per listener and sender.
+// Counts unanswered requests per listener and sender: another machine, or a user of this one, whose
+// programs all have the card's own addresses.
 //
 // A sender takes at most half of what the others leave of a backlog, and of all backlogs together.
 // So a sender that floods a listener leaves room for others, of which each may take half of the
@@ -10,6 +11,7 @@
 #include <map>
 #include <utility>
 
+#include "control/cm/events.h"
 #include "control/cm/listeners.h"
 #include "dataplane/wire/address.h"
 
@@ -22,20 +24,27 @@ class Requests {
       kShareTaken,  // there is room, but not for this sender
       kAllFull,     // kUnansweredMax
   };
-  [[nodiscard]] Admission admission(const Listener& listener, const Gid& sender) const;
+  [[nodiscard]] Admission admission(const Listener& listener, const Route& route) const;
 
   // Adds a waiting request. Returns the number of the sender's requests that wait at this listener
   // already. REQUIRES: it was admitted.
-  std::uint32_t add(Listener* listener, const Gid& sender);
+  std::uint32_t add(Listener* listener, const Route& route);
   // Removes a waiting request; the listener may be gone (nullptr).
-  void remove(ListenerId id, Listener* listener, const Gid& sender);
+  void remove(ListenerId id, Listener* listener, const Route& route);
 
  private:
-  using Counts = std::map<std::pair<ListenerId, Gid>, std::uint32_t>;  // by host_of()
+  struct Sender {
+    explicit Sender(const Route& route)
+        : user(route.local_user), host(user == 0 ? host_of(route.remote) : Gid{}) {}
+    std::uint64_t user;
+    Gid host;
+    auto operator<=>(const Sender&) const = default;
+  };
+  using Counts = std::map<std::pair<ListenerId, Sender>, std::uint32_t>;
   static constexpr ListenerId kAll = 0;  // not a listener's number: the total over all listeners
 
-  [[nodiscard]] std::uint32_t count(ListenerId id, const Gid& sender) const;
-  void take_one(ListenerId id, const Gid& sender);
+  [[nodiscard]] std::uint32_t count(ListenerId id, const Sender& sender) const;
+  void take_one(ListenerId id, const Sender& sender);
 
   Counts counts_;
   std::uint32_t waiting_ = 0;

@@ -188,12 +188,14 @@ void deliver(Service& service, const cm::Event& event) {
   Id* id = service.find(event.cookie);
   const bool request =
       event.kind == cm::EventKind::kRequest || event.kind == cm::EventKind::kServiceRequest;
-  if (id == nullptr) {
-    service.manager().destroy(event.connection, service.now());
-  } else if (request) {
+  if (id != nullptr && request) {
     deliver_request(service, *id, event);
-  } else {
+  } else if (id != nullptr && id->connection == event.connection) {
     deliver_to(*id, event);
+  } else {
+    // Its id is gone; or the request ended before it was delivered, so that the id is the listening
+    // one, whose program needn't hear of it.
+    service.manager().destroy(event.connection, service.now());
   }
 }
 

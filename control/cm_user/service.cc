@@ -192,6 +192,8 @@ void Service::send(const cm::Outgoing& outgoing) {
     cm::Route back = route;
     back.device = owner->index();
     std::swap(back.local, back.remote);
+    const Id* const sender = find(outgoing.cookie);
+    back.local_user = sender == nullptr ? 0 : sender->user->account().number();
     manager_.on_mad(back, outgoing.mad, now());
   } else {
     mads_.send(outgoing);
