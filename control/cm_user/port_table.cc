@@ -73,6 +73,15 @@ Status PortTable::may_listen(cm::PortSpace space, OwnerId owner, std::uint16_t p
   return ok();
 }
 
+void PortTable::change(cm::PortSpace space, OwnerId owner, std::uint16_t port, bool reuse,
+                       bool family_only) {
+  Owners& owners = spaces_[space][port];
+  if (const auto mine = owners.find(owner); mine != owners.end()) {
+    mine->second.reuse = reuse;
+    mine->second.family_only = family_only;
+  }
+}
+
 void PortTable::release(cm::PortSpace space, OwnerId owner, std::uint16_t port) {
   Ports& ports = spaces_[space];
   const auto at = ports.find(port);

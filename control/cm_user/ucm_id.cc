@@ -54,7 +54,7 @@ Status set_id_option(Id& id, std::uint32_t name, const Call& call) {
     if (!value) {
       return value.error();
     }
-    // They affect binding.
+    // They affect binding and listening.
     if (id.state != IdState::kIdle && id.state != IdState::kBound) {
       return wrong_state(id, "rdma_set_option");
     }
@@ -62,6 +62,10 @@ Status set_id_option(Id& id, std::uint32_t name, const Call& call) {
       id.reuse_address = *value != 0;
     } else {
       id.family_only = *value != 0;
+    }
+    if (id.has_port) {  // as in Linux, later claims and listening see it
+      id.user->service().ports().change(id.space, id.serial, id.source.port, id.reuse_address,
+                                        id.is_family_only());
     }
     return ok();
   }

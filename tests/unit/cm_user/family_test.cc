@@ -76,5 +76,19 @@ TEST_F(Families, AnIpv4WildcardCoversIpv6IfTheProgramSaysSo) {
   EXPECT_EQ(asked_at("fd00::1"), kIpv4Uid);
 }
 
+// What a program sets between binding and listening holds, as in Linux.
+TEST_F(Families, AnOptionThatIsSetAfterBindingCounts) {
+  const std::uint32_t ipv4 = create(kIpv4Uid), ipv6 = create(kIpv6Uid);
+  EXPECT_EQ(bind(ipv6, "::"), 0);
+  EXPECT_EQ(bind(ipv4, "0.0.0.0"), EADDRINUSE);
+  set_family_only(ipv6, 1);
+  EXPECT_EQ(bind(ipv4, "0.0.0.0"), 0);
+  set_family_only(ipv4, 0);
+  EXPECT_EQ(listen_at(ipv4), EADDRINUSE) << "it would cover IPv6, too";
+  set_family_only(ipv4, 1);
+  EXPECT_EQ(listen_at(ipv4), 0);
+  EXPECT_EQ(listen_at(ipv6), 0);
+}
+
 }  // namespace
 }  // namespace uroce::control::cm_user
