@@ -42,11 +42,13 @@ void AddressFollower::on_change() {
 
 // The kernel reports a change once, so after a listing that failed nothing else comes of it.
 void AddressFollower::check_again() {
-  next_check_ = kNever;
+  next_check_ = card_.now() + kRetryInterval;  // also if memory runs out
+  bool listed = true;
   for (Followed& followed : followed_) {
-    if (!check(followed)) {
-      next_check_ = card_.now() + kRetryInterval;
-    }
+    listed = check(followed) && listed;
+  }
+  if (listed) {
+    next_check_ = kNever;
   }
 }
 
@@ -57,9 +59,11 @@ bool AddressFollower::check(Followed& followed) {
   const std::string& interface = followed.interface;
   const auto listed = interface_addresses(interface);
   if (!listed && listed.error().code != ENODEV && listed.error().code != EADDRNOTAVAIL) {
-    spdlog::warn("{}: the addresses of {} can't be listed, and are looked at again in {} s: {}",
-                 device.name(), interface, kRetryInterval / kNanosecondsPerSecond,
-                 listed.error().message);
+    if (failed_lines_.is_due(card_.now())) {
+      spdlog::warn("{}: the addresses of {} can't be listed, and are looked at again in {} s: {}",
+                   device.name(), interface, kRetryInterval / kNanosecondsPerSecond,
+                   listed.error().message);
+    }
     return false;
   }
   const auto found = host_interface(interface);

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "base/time/line_throttle.h"
 #include "control/ip/interface_addresses.h"
 #include "control/ip/kernel_addresses.h"
 #include "control/ip/kernel_watch.h"
@@ -45,6 +46,7 @@ class AddressFollower {
   KernelWatch watch_;
   std::vector<Followed> followed_;
   Time next_check_ = kNever;
+  LineThrottle failed_lines_;
 };
 
 }  // namespace uroce::control
