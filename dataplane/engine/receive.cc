@@ -265,7 +265,8 @@ bool Worker::State::deliver(QpEntry& entry, Role role, Frame* frame, Turn& lent)
       break;
   }
   finish(frame, reason);
-  if (reason == Drop::kOutOfSequence) [[unlikely]] {
+  if (lent.room_missing) [[unlikely]] {
+    lent.room_missing = false;
     make_room_to_keep(entry);
   }
   if (entry.keeps(role)) [[unlikely]] {

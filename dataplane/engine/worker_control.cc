@@ -64,6 +64,7 @@ void Worker::remove_qp(Qp& qp) {
   self.table.remove(qp.config().qpn);
   if (const auto of = self.qps_of_users.find(qp.config().user); --of->second == 0) {
     self.qps_of_users.erase(of);
+    self.kept_frames.forget(qp.config().user);
   }
   self.resume_reads(port);
 }

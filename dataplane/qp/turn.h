@@ -77,6 +77,7 @@ struct Turn {
   ReadCredits read_credits{};   // for READs that are begun
   Recovery recovery = Recovery::kSelective;
   bool keep = false;            // there is room for a frame to be kept
+  bool room_missing = false;    // set where a frame was dropped that would be kept if there were
   bool again = false;           // the frame received is one that was kept
   bool withheld = false;        // others come before whoever touches memory for it: its roles park
   bool many_doorbells = false;  // many queue pairs are busy: fewer of their messages are timed

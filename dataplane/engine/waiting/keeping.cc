@@ -107,12 +107,9 @@ void Worker::State::drop_idle_kept() {
   }
 }
 
-// A frame of this queue pair was dropped. If another user has far more than its share of the room,
-// half of that is given up, for the frames that come next.
+// A frame of this queue pair was dropped for want of room. If another user has far more than its
+// share, half of that is given up, for the frames that come next.
 void Worker::State::make_room_to_keep(const QpEntry& entry) {
-  if (kept_frames.total() < kKeptTotalMax) {
-    return;  // it wasn't for want of room
-  }
   const auto user = kept_frames.who_exceeds(entry.qp->config().user);
   if (!user) {
     return;

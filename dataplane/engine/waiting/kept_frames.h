@@ -25,11 +25,11 @@ class KeptFrames {
   // REQUIRES: the user has as many.
   void remove(std::uint64_t user, std::uint32_t count) {
     total_ -= count;
-    const auto found = by_user_.find(user);
-    if (found != by_user_.end() && (found->second -= count) == 0) {
-      by_user_.erase(found);
-    }
+    by_user_[user] -= count;
   }
+  // The user's last queue pair goes, and has none. Until then its place stays, so that the next
+  // loss takes no memory.
+  void forget(std::uint64_t user) { by_user_.erase(user); }
 
   // The user who has most, if that is more than twice what this one has.
   [[nodiscard]] std::optional<std::uint64_t> who_exceeds(std::uint64_t user) const {
@@ -44,7 +44,7 @@ class KeptFrames {
 
  private:
   std::uint32_t total_ = 0;
-  std::map<std::uint64_t, std::uint32_t> by_user_;  // those who have some
+  std::map<std::uint64_t, std::uint32_t> by_user_;  // those who have, or had, some
 };
 
 }  // namespace uroce

@@ -29,8 +29,11 @@ class KeptPackets {
   [[nodiscard]] bool has(std::uint32_t psn) const { return bits_[psn % kSpan]; }
 
   // False if it is too far ahead of `next`, buffered already, or there are too many.
+  [[nodiscard]] bool may_add(std::uint32_t next, std::uint32_t psn) const {
+    return distance(next, psn) < kSpan && !has(psn) && count_ < kMax;
+  }
   bool add(std::uint32_t next, std::uint32_t psn) {
-    if (distance(next, psn) >= kSpan || has(psn) || count_ == kMax) {
+    if (!may_add(next, psn)) {
       return false;
     }
     bits_.set(psn % kSpan);

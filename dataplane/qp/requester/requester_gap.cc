@@ -15,7 +15,9 @@ Step Requester::answer_missing(const Packet& packet, Turn& turn, Drop* drop) {
     ask_for_missing();
     return Step::kKept;
   }
-  if (!turn.again && turn.keep && kept_.add(unacked_psn_, psn)) {
+  const bool keeps = !turn.again && kept_.may_add(unacked_psn_, psn);
+  if (keeps && turn.keep) {
+    kept_.add(unacked_psn_, psn);
     ++qp_.counters_.frames_kept;
     const bool newest = kept_.count() == 1 || psn_difference(psn, kept_end_) >= 0;
     const bool hole_closed = repair_.filled(psn, turn.now);
@@ -26,6 +28,7 @@ Step Requester::answer_missing(const Packet& packet, Turn& turn, Drop* drop) {
     }
     return Step::kKept;
   }
+  turn.room_missing = keeps;
   if (opcode_info(packet.opcode).operation != Operation::kAcknowledge) {
     *drop = Drop::kOutOfSequence;
   }

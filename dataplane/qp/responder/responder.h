@@ -128,7 +128,7 @@ class Responder {
   void advance_read(std::uint32_t psns);
 
   // Requests ahead of a missing one (responder_gap.cc).
-  [[gnu::noinline]] Step ahead(const Packet& packet, const Turn& turn, Drop* drop);
+  [[gnu::noinline]] Step ahead(const Packet& packet, Turn& turn, Drop* drop);
   void announce_gap(const Packet& packet);
   [[gnu::noinline]] void close_gap();
   void note_kept(const Packet& packet);

@@ -7,17 +7,20 @@
 
 namespace uroce {
 
-Step Responder::ahead(const Packet& packet, const Turn& turn, Drop* drop) {
+Step Responder::ahead(const Packet& packet, Turn& turn, Drop* drop) {
   announce_gap(packet);
   if (turn.again && kept_.has(packet.psn)) {
     return Step::kKept;
   }
   // After an RNR NAK the peer sends everything again.
-  if (!turn.again && turn.keep && !gap_after_rnr_ && kept_.add(expected_psn_, packet.psn)) {
+  const bool keeps = !turn.again && !gap_after_rnr_ && kept_.may_add(expected_psn_, packet.psn);
+  if (keeps && turn.keep) {
+    kept_.add(expected_psn_, packet.psn);
     ++qp_->counters_.frames_kept;
     note_kept(packet);
     return Step::kKept;
   }
+  turn.room_missing = keeps;
   *drop = Drop::kOutOfSequence;
   return Step::kDone;
 }

@@ -25,14 +25,14 @@ class Keeping : public testing::Test {
     }
   }
 
-  // `count` requests with consecutive PSNs, after a missing one.
-  void arrive_ahead(QpPair& pair, std::uint32_t count, Time now) {
+  // `count` requests with consecutive PSNs, the first as far ahead of the missing one.
+  void arrive_ahead(QpPair& pair, std::uint32_t count, Time now, std::uint32_t ahead = 1) {
     for (std::uint32_t i = 0; i < count; ++i) {
       Frame* frame = nullptr;
       ASSERT_EQ(far_->allocate(&frame, 1), 1U);
       const Headers headers{.opcode = Opcode::kRcWriteMiddle,
                             .dest_qpn = pair.b.qp().config().qpn,
-                            .psn = psn_add(kFirst + 1, i)};
+                            .psn = psn_add(kFirst + ahead, i)};
       FrameWriter writer(*frame, FrameTemplate(pair.attributes(true).path), headers, 0, 1);
       writer.finish();
       ASSERT_EQ(far_->tx_burst(0, &frame, 1, 0), 1U);
@@ -80,6 +80,14 @@ TEST_F(Keeping, AUserWithMuchMakesRoomForAnother) {
   arrive_ahead(pairs_[3], kFew, 1);
   EXPECT_EQ(pairs_[3].b.qp().kept(true), kFew - 1) << "all but the first";
   EXPECT_EQ(pairs_[0].b.qp().kept(true) + pairs_[1].b.qp().kept(true), Worker::kKeptTotalMax / 2);
+}
+
+// More room wouldn't help a frame that is too far ahead to be kept.
+TEST_F(Keeping, OnlyAFrameThatWouldBeKeptMakesRoom) {
+  arrive_ahead(pairs_[0], KeptPackets::kMax, 1);
+  arrive_ahead(pairs_[1], KeptPackets::kMax, 1);
+  arrive_ahead(pairs_[3], 1, 1, KeptPackets::kSpan);
+  EXPECT_EQ(pairs_[0].b.qp().kept(true) + pairs_[1].b.qp().kept(true), Worker::kKeptTotalMax);
 }
 
 TEST(KeptFrames, KnowsWhoHasMoreThanTwiceAsMany) {
