@@ -167,9 +167,6 @@ struct WorkRing {
     }
     return producer - released;
   }
-  [[nodiscard]] std::uint32_t unpublished() const {
-    return producer - control->producer.value.load(std::memory_order_relaxed);
-  }
   [[nodiscard]] std::byte* next_entry() const {
     return entries + std::size_t{producer & (entry_count - 1)} * stride;
   }

@@ -18,7 +18,11 @@ void ring_doorbell(Qp& qp) {
 }
 
 void publish_sends(Qp& qp) {
-  idle_polls.posted(qp.worker, qp.send.unpublished(), qp.send.held(), of(plain(qp).send_cq));
+  const abi::WorkerStatus& status = *of(plain(qp).context)->status[qp.worker];
+  if (status.shared.load(std::memory_order_relaxed) != 0) {
+    qp.send.look();
+  }
+  idle_polls.posted(qp.worker, qp.send.held(), of(plain(qp).send_cq));
   qp.send.publish_posted();
   ring_doorbell(qp);
 }

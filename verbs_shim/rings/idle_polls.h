@@ -30,14 +30,13 @@ class IdlePolls {
     polls_others_ = false;
     under_way_ -= std::min(completions, under_way_);
   }
-  // This thread posted `fresh` work requests to a send queue of that worker, which completes them
-  // at `cq` and has at most `outstanding` now: those that this thread has found completed since
-  // aren't counted out of that yet (WorkRing::held).
-  void posted(std::uint32_t worker, std::uint32_t fresh, std::uint32_t outstanding, const Cq* cq) {
+  // This thread posted to a send queue of that worker, which now has this many work requests
+  // outstanding and completes them at `cq`. Only if the worker shares its processor they must be
+  // exact: otherwise there is no nap for many.
+  void posted(std::uint32_t worker, std::uint32_t under_way, const Cq* cq) {
     seen_beats_ = worker == worker_ ? seen_beats_ : 0;
     worker_ = worker;
-    under_way_ = std::min(under_way_ + fresh, outstanding);
-    napped_in_vain_ = false;
+    under_way_ = under_way;
     cq_ = cq;
   }
 
@@ -51,11 +50,10 @@ class IdlePolls {
     if (count_ % kPollsPerCheck == 0 && !context.client.check()) {
       return false;
     }
-    if (under_way_ >= kManyUnderWay && !napped_in_vain_ && !polls_others_ &&
-        worker_shares(context)) {
+    if (under_way_ >= kManyUnderWay && !polls_others_ && worker_shares(context)) {
       // Outstanding work may complete later, or without a completion (unsignalled work requests):
       // after a nap without result there is no other before the next post.
-      napped_in_vain_ = !nap(cq, under_way_ / kNapShare, kNapOfMany);
+      under_way_ = nap(cq, under_way_ / kNapShare, kNapOfMany) ? under_way_ : 0;
     } else if (count_ % kPollsPerBeatCheck == 0 && worker_is_kept(context)) {
       nap(cq, 1, kNapForWorker);
     } else if (count_ < kPollsBeforeNap) {
@@ -123,9 +121,8 @@ class IdlePolls {
 
   std::uint32_t count_ = 0;
   std::uint32_t under_way_ = 0;
-  bool napped_in_vain_ = false;  // since the last post
-  const Cq* cq_ = nullptr;       // at which posted work completes
-  bool polls_others_ = false;    // other queues, too, since the last completion
+  const Cq* cq_ = nullptr;     // at which posted work completes
+  bool polls_others_ = false;  // other queues, too, since the last completion
   Duration next_nap_ = kNapMin;
   std::uint32_t worker_ = 0;      // worker of the queue pair last posted to
   std::uint64_t seen_beats_ = 0;  // its heartbeat at the last check
