@@ -326,7 +326,7 @@ struct QpAttributesRecord {  // struct ibv_qp_attr
   std::uint32_t state, current_state, path_mtu, path_mig_state, qkey, rq_psn, sq_psn, dest_qpn,
       access;
   std::uint32_t max_send_wr, max_recv_wr, max_send_sge, max_recv_sge, max_inline;
-  std::uint32_t rate_limit;
+  std::uint32_t reserved_word;
   std::uint16_t pkey_index, alt_pkey_index;
   std::uint8_t sqd_async_notify, sq_draining, max_rd_atomic, max_dest_rd_atomic, min_rnr_timer,
       port, timeout, retry_cnt, rnr_retry, alt_port, alt_timeout, reserved;

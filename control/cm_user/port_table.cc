@@ -75,11 +75,9 @@ Status PortTable::may_listen(cm::PortSpace space, OwnerId owner, std::uint16_t p
 
 void PortTable::change(cm::PortSpace space, OwnerId owner, std::uint16_t port, bool reuse,
                        bool family_only) {
-  Owners& owners = spaces_[space][port];
-  if (const auto mine = owners.find(owner); mine != owners.end()) {
-    mine->second.reuse = reuse;
-    mine->second.family_only = family_only;
-  }
+  Claim& claim = spaces_.at(space).at(port).at(owner);
+  claim.reuse = reuse;
+  claim.family_only = family_only;
 }
 
 void PortTable::release(cm::PortSpace space, OwnerId owner, std::uint16_t port) {

@@ -37,7 +37,7 @@ class PortTable {
   Result<std::uint16_t> take(cm::PortSpace space, OwnerId owner, const Claim& claim);
   // Checks that no other owner has the owner's address and port. EADDRINUSE
   [[nodiscard]] Status may_listen(cm::PortSpace space, OwnerId owner, std::uint16_t port) const;
-  // The owner's options have changed: what its claim covers from now on, if it has one.
+  // The options of the owner's claim have changed. REQUIRES: the owner has the port.
   void change(cm::PortSpace space, OwnerId owner, std::uint16_t port, bool reuse, bool family_only);
   void release(cm::PortSpace space, OwnerId owner, std::uint16_t port);
   [[nodiscard]] std::size_t ports_taken(cm::PortSpace space) const;

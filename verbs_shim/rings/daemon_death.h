@@ -15,7 +15,8 @@ inline bool daemon_died(Cq& cq) {
 }
 
 // Generates the next such completion in cq.flushed; false: nothing is outstanding. REQUIRES:
-// cq.lock; daemon_died(), and since then the ring was found empty.
+// cq.lock, or the queue is for a single thread; daemon_died(), and since then the ring was found
+// empty.
 bool next_flushed(Cq& cq);
 
 // A queue of the channel whose program waits for an event; it is disarmed and the event counted.

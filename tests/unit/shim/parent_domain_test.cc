@@ -1,8 +1,6 @@
 // A parent domain can't be freed while queues that were created in it exist, but before its
 // regions.
 
-#include <fcntl.h>
-
 #include <array>
 #include <cerrno>
 #include <utility>
@@ -69,11 +67,7 @@ TEST_F(ParentDomain, IsBusyWhileItHasACompletionQueue) {
 
 // The same holds for one that receives for others, and only has a domain for librdmacm.
 TEST_F(ParentDomain, IsBusyWhileItHasAnXrcTarget) {
-  ibv_xrcd_init_attr domain{};
-  domain.comp_mask = IBV_XRCD_INIT_ATTR_FD | IBV_XRCD_INIT_ATTR_OFLAGS;
-  domain.fd = -1;
-  domain.oflags = O_CREAT;
-  ibv_xrcd* const xrcd = ibv_open_xrcd(context, &domain);
+  ibv_xrcd* const xrcd = open_xrc_domain();
   ASSERT_NE(xrcd, nullptr);
   ibv_qp_init_attr_ex attr{};
   attr.qp_type = IBV_QPT_XRC_RECV;

@@ -1,7 +1,5 @@
 // The capabilities that the shim reports, and calls that depend on them.
 
-#include <fcntl.h>
-
 #include <cerrno>
 #include <cstdint>
 #include <ctime>
@@ -86,11 +84,7 @@ TEST_F(Query, NothingIsWrittenBehindAnOlderProgramsAttributes) {
 
 // Other programs may have changed the state of a queue pair that this one opens.
 TEST_F(Query, TheStateOfAnOpenedQueuePairIsUnknown) {
-  ibv_xrcd_init_attr domain{};
-  domain.comp_mask = IBV_XRCD_INIT_ATTR_FD | IBV_XRCD_INIT_ATTR_OFLAGS;
-  domain.fd = -1;
-  domain.oflags = O_CREAT;
-  ibv_xrcd* const xrcd = ibv_open_xrcd(context, &domain);
+  ibv_xrcd* const xrcd = open_xrc_domain();
   ASSERT_NE(xrcd, nullptr);
   ibv_qp_open_attr attr{};
   attr.comp_mask = IBV_QP_OPEN_ATTR_NUM | IBV_QP_OPEN_ATTR_XRCD | IBV_QP_OPEN_ATTR_TYPE;

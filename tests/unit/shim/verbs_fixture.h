@@ -2,6 +2,7 @@
 
 // A program with a context, domain, queue pair and completion queue of a fake daemon.
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
 
 #include "tests/unit/shim/fake_daemon.h"
@@ -54,6 +55,15 @@ class VerbsFixture : public testing::Test {
     ibv_qp_attr rts{};
     rts.qp_state = IBV_QPS_RTS;
     ASSERT_EQ(ibv_modify_qp(qp, &rts, IBV_QP_STATE), 0);
+  }
+
+  // Of no file, so for this program only.
+  ibv_xrcd* open_xrc_domain() {
+    ibv_xrcd_init_attr attr{};
+    attr.comp_mask = IBV_XRCD_INIT_ATTR_FD | IBV_XRCD_INIT_ATTR_OFLAGS;
+    attr.fd = -1;
+    attr.oflags = O_CREAT;
+    return ibv_open_xrcd(context, &attr);
   }
 
   FakeDaemon daemon;
