@@ -59,7 +59,7 @@ bool AddressFollower::check(Followed& followed) {
   const std::string& interface = followed.interface;
   const auto listed = interface_addresses(interface);
   if (!listed && listed.error().code != ENODEV && listed.error().code != EADDRNOTAVAIL) {
-    if (failed_lines_.is_due(card_.now())) {
+    if (followed.failed_lines.is_due(card_.now())) {
       spdlog::warn("{}: the addresses of {} can't be listed, and are looked at again in {} s: {}",
                    device.name(), interface, kRetryInterval / kNanosecondsPerSecond,
                    listed.error().message);

@@ -36,6 +36,7 @@ class AddressFollower {
     std::uint32_t device;
     std::string interface;
     std::uint32_t index = 0;  // ifindex at the last check; 0: none
+    LineThrottle failed_lines = {};
   };
   AddressFollower(Card& card, KernelAddresses& kernel, KernelWatch watch)
       : card_(card), kernel_(kernel), watch_(std::move(watch)) {}
@@ -46,7 +47,6 @@ class AddressFollower {
   KernelWatch watch_;
   std::vector<Followed> followed_;
   Time next_check_ = kNever;
-  LineThrottle failed_lines_;
 };
 
 }  // namespace uroce::control

@@ -1,7 +1,14 @@
 #include "control/commands/address_follower.h"
 
 #include <gtest/gtest.h>
+#include <spdlog/sinks/ostream_sink.h>
+#include <spdlog/spdlog.h>
 #include <sys/resource.h>
+
+#include <memory>
+#include <sstream>
+#include <string>
+#include <utility>
 
 #include "tests/unit/control/rig.h"
 
@@ -22,6 +29,26 @@ class NoDescriptors {
 
  private:
   rlimit before_{};
+};
+
+// What is logged while it exists.
+class Logged {
+ public:
+  Logged() {
+    spdlog::set_default_logger(std::make_shared<spdlog::logger>(
+        "test", std::make_shared<spdlog::sinks::ostream_sink_st>(text_)));
+  }
+  ~Logged() { spdlog::set_default_logger(before_); }
+  Logged(const Logged&) = delete;
+  Logged& operator=(const Logged&) = delete;
+
+  [[nodiscard]] bool names(const std::string& interface) const {
+    return text_.str().find("addresses of " + interface + " can't be listed") != std::string::npos;
+  }
+
+ private:
+  std::shared_ptr<spdlog::logger> before_ = spdlog::default_logger();
+  std::ostringstream text_;
 };
 
 class AddressFollowerTest : public testing::Test {
@@ -47,6 +74,20 @@ TEST_F(AddressFollowerTest, AFailedListingRemovesNoAddress) {
   follower_->check_again();
   EXPECT_EQ(follower_->next_check(), kNever);
   EXPECT_FALSE(has("10.0.0.1")) << "lo hasn't got it";
+}
+
+TEST_F(AddressFollowerTest, EachInterfaceThatFailsIsNamed) {
+  ASSERT_TRUE(follower_);
+  follower_->follow(0, "lo");
+  follower_->follow(0, "other0");
+  const auto fail = [this] {
+    const Logged logged;
+    const NoDescriptors now;
+    follower_->check_again();
+    return std::pair(logged.names("lo"), logged.names("other0"));
+  };
+  EXPECT_EQ(fail(), std::pair(true, true));
+  EXPECT_EQ(fail(), std::pair(false, false)) << "not each time";
 }
 
 TEST_F(AddressFollowerTest, AnInterfaceThatIsGoneHasNoAddresses) {

@@ -4,6 +4,7 @@
 #include <utility>
 #include <vector>
 
+#include "control/commands/address_follower.h"
 #include "tests/unit/control/commands/no_memory.h"
 
 namespace uroce::control {
@@ -56,6 +57,46 @@ TEST_F(NoMemoryTest, WhatIsDestroyedNeedsNoMemory) {
 
 TEST_F(NoMemoryTest, AnXrcReceivingQueuePairLeavesNothing) {
   expect_nothing_left(abi::Command::kCreateQp, xrc_target(open_xrcd()));
+}
+
+// The kernel reports a change once.
+TEST_F(NoMemoryTest, AddressesOfAnInterfaceAreListedAgain) {
+  enum Became : int { kListed, kListedLater, kNeverListed, kEndedInATask };
+  const auto become = [this](int failing) {
+    auto follower = AddressFollower::open(rig.card, rig.kernel);
+    follower->follow(0, "lo");
+    until_failure = failing;
+    try {
+      follower->on_change();
+      until_failure = -1;
+      return kListed;
+    } catch (const std::bad_alloc&) {
+      until_failure = -1;
+    }
+    if (follower->next_check() == kNever) {
+      return kNeverListed;
+    }
+    rig.now = follower->next_check();
+    follower->check_again();
+    const bool gone = !rig.card.devices().front().gids().owns(*parse_ip("10.0.0.1"));
+    return gone && follower->next_check() == kNever ? kListedLater : kNeverListed;
+  };
+  int listed_later = 0;
+  for (int failing = 0, became = kNeverListed; became != kListed; ++failing) {
+    ASSERT_LT(failing, kAllocationsMax);
+    const pid_t child = ::fork();
+    if (child == 0) {
+      std::set_terminate([] { ::_exit(kEndedInATask); });
+      ::_exit(become(failing));
+    }
+    int status = -1;
+    ::waitpid(child, &status, 0);
+    ASSERT_TRUE(WIFEXITED(status));
+    became = WEXITSTATUS(status);
+    ASSERT_NE(became, kNeverListed) << "allocation " << failing << " failed";
+    listed_later += became == kListedLater ? 1 : 0;
+  }
+  EXPECT_GT(listed_later, 0);
 }
 
 // As the end of a session does, which can't fail.
