@@ -32,13 +32,10 @@ class KeptPackets {
   [[nodiscard]] bool may_add(std::uint32_t next, std::uint32_t psn) const {
     return distance(next, psn) < kSpan && !has(psn) && count_ < kMax;
   }
-  bool add(std::uint32_t next, std::uint32_t psn) {
-    if (!may_add(next, psn)) {
-      return false;
-    }
+  // REQUIRES: may_add()
+  void add(std::uint32_t psn) {
     bits_.set(psn % kSpan);
     ++count_;
-    return true;
   }
 
   // The role's next PSN has moved from `from` to `to`.

@@ -39,8 +39,13 @@ class KeptReports {
     kept_.clear();
     return true;
   }
-  // The peer has `psn`, and lacks `unacked_psn` before it.
-  void note(std::uint32_t unacked_psn, std::uint32_t psn) { (void)kept_.add(unacked_psn, psn); }
+  // The peer has `psn`, and lacks `unacked_psn` before it. More than there is room for aren't
+  // noted.
+  void note(std::uint32_t unacked_psn, std::uint32_t psn) {
+    if (kept_.may_add(unacked_psn, psn)) {
+      kept_.add(psn);
+    }
+  }
   void passed(std::uint32_t from, std::uint32_t to) { kept_.passed(from, to); }
   // Everything is retransmitted.
   void gone_back() { kept_.clear(); }

@@ -17,7 +17,7 @@ Step Requester::answer_missing(const Packet& packet, Turn& turn, Drop* drop) {
   }
   const bool keeps = !turn.again && kept_.may_add(unacked_psn_, psn);
   if (keeps && turn.keep) {
-    kept_.add(unacked_psn_, psn);
+    kept_.add(psn);
     ++qp_.counters_.frames_kept;
     const bool newest = kept_.count() == 1 || psn_difference(psn, kept_end_) >= 0;
     const bool hole_closed = repair_.filled(psn, turn.now);

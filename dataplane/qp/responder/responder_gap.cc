@@ -15,7 +15,7 @@ Step Responder::ahead(const Packet& packet, Turn& turn, Drop* drop) {
   // After an RNR NAK the peer sends everything again.
   const bool keeps = !turn.again && !gap_after_rnr_ && kept_.may_add(expected_psn_, packet.psn);
   if (keeps && turn.keep) {
-    kept_.add(expected_psn_, packet.psn);
+    kept_.add(packet.psn);
     ++qp_->counters_.frames_kept;
     note_kept(packet);
     return Step::kKept;

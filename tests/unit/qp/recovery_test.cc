@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "dataplane/qp/recovery/kept_packets.h"
+#include "dataplane/qp/recovery/kept_reports.h"
 #include "tests/unit/qp/qp_pair.h"
 
 namespace uroce::test {
@@ -205,15 +206,29 @@ TEST_F(RecoveryTest, NothingIsKeptForAQueuePairInError) {
 // A packet isn't kept twice, nor one that is too far ahead.
 TEST(KeptPackets, IsBounded) {
   KeptPackets kept;
-  EXPECT_TRUE(kept.add(0xFF'FFF0, 0x00'0001));
-  EXPECT_FALSE(kept.add(0xFF'FFF0, 0x00'0001));
-  EXPECT_FALSE(kept.add(0xFF'FFF0, psn_add(0xFF'FFF0, KeptPackets::kSpan)));
+  ASSERT_TRUE(kept.may_add(0xFF'FFF0, 0x00'0001));
+  kept.add(0x00'0001);
+  EXPECT_FALSE(kept.may_add(0xFF'FFF0, 0x00'0001));
+  EXPECT_FALSE(kept.may_add(0xFF'FFF0, psn_add(0xFF'FFF0, KeptPackets::kSpan)));
   kept.passed(0xFF'FFF0, 0x00'0002);
   EXPECT_EQ(kept.count(), 0U);
   for (std::uint32_t psn = 1; psn <= KeptPackets::kMax; ++psn) {
-    EXPECT_TRUE(kept.add(0, psn));
+    ASSERT_TRUE(kept.may_add(0, psn));
+    kept.add(psn);
   }
-  EXPECT_FALSE(kept.add(0, KeptPackets::kMax + 1));
+  EXPECT_FALSE(kept.may_add(0, KeptPackets::kMax + 1));
+}
+
+// A report can name more packets than are counted.
+TEST(KeptReports, NotesNoMoreThanThereIsRoomFor) {
+  KeptReports reports;
+  for (std::uint32_t psn = 1; psn <= KeptPackets::kMax + 1; ++psn) {
+    reports.note(0, psn);
+    reports.note(0, psn);
+  }
+  EXPECT_EQ(reports.count(), KeptPackets::kMax);
+  reports.passed(0, KeptPackets::kMax + 2);
+  EXPECT_EQ(reports.count(), 0U);
 }
 
 }  // namespace
