@@ -9,6 +9,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <utility>
 
 #include "control/cm/events.h"
@@ -35,8 +36,8 @@ class Requests {
  private:
   struct Sender {
     explicit Sender(const Route& route)
-        : user(route.local_user), host(user == 0 ? host_of(route.remote) : Gid{}) {}
-    std::uint64_t user;
+        : user(route.local_user), host(user ? Gid{} : host_of(route.remote)) {}
+    std::optional<LocalUser> user;
     Gid host;
     auto operator<=>(const Sender&) const = default;
   };

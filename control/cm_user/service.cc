@@ -193,7 +193,10 @@ void Service::send(const cm::Outgoing& outgoing) {
     back.device = owner->index();
     std::swap(back.local, back.remote);
     const Id* const sender = find(outgoing.cookie);
-    back.local_user = sender == nullptr ? 0 : sender->user->account().number();
+    if (sender != nullptr) {
+      const uroce::User& user = sender->user->account().user();
+      back.local_user = cm::LocalUser{.user_namespace = user.user_namespace, .uid = user.uid};
+    }
     manager_.on_mad(back, outgoing.mad, now());
   } else {
     mads_.send(outgoing);

@@ -16,13 +16,19 @@ class LocalSenders : public TwoPrograms {
   [[nodiscard]] std::size_t waiting() {
     return rig.connections.manager().listeners().front().waiting;
   }
-  void ask_from(CmProgram& program, const ProgramChannel& channel) {
-    const std::uint32_t id = program.create_id(channel, kClientUid);
-    ASSERT_EQ(program.resolve(channel, id, "10.0.0.1", kPort).error, 0);
+  // Returns the id that connects.
+  std::uint32_t ask_from(CmProgram& program, const ProgramChannel& channel, std::uint32_t qpn,
+                         Kind kind = kStream) {
+    const std::uint32_t id = program.create_id(channel, kClientUid, kind.space, kind.qp_type);
+    EXPECT_EQ(program.resolve(channel, id, "10.0.0.1", kPort).error, 0);
     program.expect_event(channel, EventNumber::kAddrResolved);
-    ASSERT_EQ(program.resolve_route(channel, id).error, 0);
+    EXPECT_EQ(program.resolve_route(channel, id).error, 0);
     program.expect_event(channel, EventNumber::kRouteResolved);
-    ASSERT_EQ(program.connect(channel, id, next_qpn++).error, 0);
+    EXPECT_EQ(program.connect(channel, id, qpn).error, 0);
+    return id;
+  }
+  std::uint32_t ask_from(CmProgram& program, const ProgramChannel& channel, Kind kind = kStream) {
+    return ask_from(program, channel, next_qpn++, kind);
   }
 };
 
@@ -38,6 +44,21 @@ TEST_F(LocalSenders, AUserLeavesRoomInTheBacklogForOthers) {
   EXPECT_EQ(waiting(), kShare);
   ask_from(client, client_channel);
   EXPECT_EQ(waiting(), kShare + 1);
+}
+
+// A datagram service isn't told that its client has gone, so requests outlive their sender.
+TEST_F(LocalSenders, AUserWhoComesBackIsTheSameSender) {
+  listen(kDatagram);
+  for (int life = 0; life < 4; ++life) {
+    CmProgram attacker{rig, kAttacker};
+    const ProgramChannel channel = attacker.open_channel();
+    for (std::size_t before = cm::kBacklogMax; before != waiting();) {
+      before = waiting();
+      const std::uint32_t id = ask_from(attacker, channel, kDatagram);
+      ASSERT_EQ(attacker.destroy_id(channel, id).error, 0);
+    }
+    EXPECT_EQ(waiting(), cm::kBacklogMax / 2) << "life " << life;
+  }
 }
 
 // A connection has the listening id's cookie until its request is delivered.
