@@ -141,10 +141,11 @@ void end(Id& id, EventNumber event, int status, std::span<const std::byte> data)
   report_with_data(id, event, status, data);
 }
 
-// A request that the program has fetched can't be accepted any more; the program destroys its id.
-// Others are removed, except one that is a channel's last event: the channel is readable, so there
-// must be something to fetch.
-void expire(Id& id) {
+// The sender of a request has given it up or withdrawn it. If the program has fetched it, it can't
+// be accepted any more, and the program destroys its id. Others are removed with what they are
+// charged for, since the backlog doesn't count them any more; except one that is a channel's last
+// event: the channel is readable, so there must be something to fetch.
+void end_request(Id& id) {
   if (id.unfetched && !id.channel->holds_one()) {
     id.user->destroy(id);
   } else {
@@ -165,9 +166,11 @@ void deliver_to(Id& id, const cm::Event& event) {
       id.state = IdState::kConnected;
       return report(id, EventNumber::kEstablished);
     case cm::EventKind::kRejected:
-      return end(id, EventNumber::kRejected, static_cast<int>(event.reason), event.private_data);
+      return id.unfetched ? end_request(id)
+                          : end(id, EventNumber::kRejected, static_cast<int>(event.reason),
+                                event.private_data);
     case cm::EventKind::kExpired:
-      return expire(id);
+      return end_request(id);
     case cm::EventKind::kUnreachable:
       return end(id, EventNumber::kUnreachable, -event.error, {});
     case cm::EventKind::kDisconnecting:

@@ -1,9 +1,10 @@
 // Both ends of librdmacm connections.
 //
-//   cm_peer listen ADDRESS PORT        accepts all requests, until it is ended
-//   cm_peer connect ADDRESS PORT N     makes N connections, one after the other, and prints how
-//   many
-//                                      milliseconds each took as a line of JSON
+//   cm_peer listen ADDRESS PORT [MS]   accepts all requests, until it is ended; each takes it MS
+//                                      milliseconds
+//   cm_peer connect ADDRESS PORT N     makes N connections, one after the other, and prints as a
+//                                      line of JSON how many milliseconds each took
+//   cm_peer withdraw ADDRESS PORT      requests connections and withdraws each request at once
 
 #include <arpa/inet.h>
 #include <rdma/rdma_cma.h>
@@ -13,12 +14,14 @@
 #include <cstdlib>
 #include <cstring>
 #include <string>
+#include <thread>
 #include <vector>
 
 namespace {
 
 constexpr int kBacklog = 1024;
 constexpr int kResolveMs = 5000;
+constexpr unsigned kQpnMask = 0xFF'FFFF;
 
 [[noreturn]] void give_up(const char* what) {
   std::perror(what);
@@ -64,7 +67,7 @@ void end(rdma_cm_id* id) {
   rdma_destroy_id(id);
 }
 
-[[noreturn]] void listen(sockaddr_in at) {
+[[noreturn]] void listen(sockaddr_in at, std::chrono::milliseconds time_for_each) {
   rdma_event_channel* const channel = rdma_create_event_channel();
   rdma_cm_id* listener = nullptr;
   if (channel == nullptr || rdma_create_id(channel, &listener, nullptr, RDMA_PS_TCP) != 0 ||
@@ -78,6 +81,7 @@ void end(rdma_cm_id* id) {
     rdma_cm_event_type type{};
     rdma_cm_id* const id = next_event(channel, &type);
     if (type == RDMA_CM_EVENT_CONNECT_REQUEST) {
+      std::this_thread::sleep_for(time_for_each);
       rdma_conn_param parameters{};
       if (!make_queue_pair(id) || rdma_accept(id, &parameters) != 0) {
         end(id);
@@ -88,39 +92,66 @@ void end(rdma_cm_id* id) {
   }
 }
 
-double connect_once(rdma_event_channel* channel, sockaddr_in to) {
+void expect(rdma_event_channel* channel, rdma_cm_event_type wanted) {
+  rdma_cm_event_type type{};
+  next_event(channel, &type);
+  if (type != wanted) {
+    std::fprintf(stderr, "%s instead of %s\n", rdma_event_str(type), rdma_event_str(wanted));
+    std::exit(1);
+  }
+}
+
+// An id that can connect.
+rdma_cm_id* resolve(rdma_event_channel* channel, sockaddr_in to) {
   rdma_cm_id* id = nullptr;
   if (rdma_create_id(channel, &id, nullptr, RDMA_PS_TCP) != 0) {
     give_up("rdma_create_id");
   }
-  const auto expect = [channel](rdma_cm_event_type wanted) {
-    rdma_cm_event_type type{};
-    next_event(channel, &type);
-    if (type != wanted) {
-      std::fprintf(stderr, "%s instead of %s\n", rdma_event_str(type), rdma_event_str(wanted));
-      std::exit(1);
-    }
-  };
   if (rdma_resolve_addr(id, nullptr, reinterpret_cast<sockaddr*>(&to), kResolveMs) != 0) {
     give_up("rdma_resolve_addr");
   }
-  expect(RDMA_CM_EVENT_ADDR_RESOLVED);
+  expect(channel, RDMA_CM_EVENT_ADDR_RESOLVED);
   if (rdma_resolve_route(id, kResolveMs) != 0) {
     give_up("rdma_resolve_route");
   }
-  expect(RDMA_CM_EVENT_ROUTE_RESOLVED);
+  expect(channel, RDMA_CM_EVENT_ROUTE_RESOLVED);
+  return id;
+}
+
+double connect_once(rdma_event_channel* channel, const sockaddr_in& to) {
+  rdma_cm_id* const id = resolve(channel, to);
   rdma_conn_param parameters{};
   parameters.retry_count = 7;
   const auto start = std::chrono::steady_clock::now();
   if (!make_queue_pair(id) || rdma_connect(id, &parameters) != 0) {
     give_up("rdma_connect");
   }
-  expect(RDMA_CM_EVENT_ESTABLISHED);
+  expect(channel, RDMA_CM_EVENT_ESTABLISHED);
   const std::chrono::duration<double, std::milli> took = std::chrono::steady_clock::now() - start;
   rdma_disconnect(id);
-  expect(RDMA_CM_EVENT_DISCONNECTED);
+  expect(channel, RDMA_CM_EVENT_DISCONNECTED);
   end(id);
   return took.count();
+}
+
+// The queue pair's number isn't one that exists.
+[[noreturn]] void withdraw(const sockaddr_in& to) {
+  rdma_event_channel* const channel = rdma_create_event_channel();
+  if (channel == nullptr) {
+    give_up("rdma_create_event_channel");
+  }
+  for (unsigned requests = 1;; ++requests) {
+    rdma_cm_id* const id = resolve(channel, to);
+    rdma_conn_param parameters{};
+    parameters.qp_num = kQpnMask - requests % (kQpnMask / 2);
+    if (rdma_connect(id, &parameters) != 0 || rdma_destroy_id(id) != 0) {
+      give_up("rdma_connect");
+    }
+    if (requests == 1) {
+      std::puts("attacking");
+      std::fflush(stdout);
+    }
+  }
 }
 
 void connect(const sockaddr_in& to, int count) {
@@ -138,13 +169,19 @@ void connect(const sockaddr_in& to, int count) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  if (argc == 4 && std::strcmp(argv[1], "listen") == 0) {
-    listen(address_of(argv[2], argv[3]));
+  if ((argc == 4 || argc == 5) && std::strcmp(argv[1], "listen") == 0) {
+    listen(address_of(argv[2], argv[3]),
+           std::chrono::milliseconds(argc == 5 ? std::atoi(argv[4]) : 0));
+  }
+  if (argc == 4 && std::strcmp(argv[1], "withdraw") == 0) {
+    withdraw(address_of(argv[2], argv[3]));
   }
   if (argc == 5 && std::strcmp(argv[1], "connect") == 0) {
     connect(address_of(argv[2], argv[3]), std::atoi(argv[4]));
     return 0;
   }
-  std::fprintf(stderr, "usage: cm_peer listen ADDRESS PORT | cm_peer connect ADDRESS PORT N\n");
+  std::fprintf(
+      stderr,
+      "usage: cm_peer listen ADDRESS PORT [MS] | connect ADDRESS PORT N | withdraw ADDRESS PORT\n");
   return 2;
 }

@@ -1,4 +1,5 @@
-// Requests that their senders have given up, in the channel of a program that hasn't fetched them.
+// Requests that their senders have given up or withdrawn, in the channel of a program that hasn't
+// fetched them.
 
 #include <cerrno>
 
@@ -42,6 +43,34 @@ TEST_F(Expiry, LeavesOnlyTheLastEvent) {
   server.expect_event(server_channel, kConnectRequest);
   EXPECT_FALSE(server_channel.readable());
   EXPECT_FALSE(server.next_event(server_channel));
+}
+
+// The sender's REJ takes a request out of the backlog, so any number could follow.
+TEST_F(Expiry, IsAlsoTheEndOfARequestThatIsWithdrawn) {
+  const Account& account = *server.program.session.account();
+  listen(kStream);
+  for (int i = 0; i < 5; ++i) {
+    ask(kStream);
+    ASSERT_EQ(client.destroy_id(client_channel, active).error, 0);
+  }
+  EXPECT_EQ(rig.connections.ids(), 2U) << "the listening id and that of the last request";
+  EXPECT_EQ(account.used(Limit::kCmIds), 2U);
+  EXPECT_EQ(account.used(Limit::kConnections), 1U);
+  passive = server.expect_event(server_channel, kConnectRequest).id;
+  EXPECT_FALSE(server_channel.readable());
+  EXPECT_EQ(server.accept(server_channel, passive, kServerUid, next_qpn++).error, EINVAL);
+  EXPECT_EQ(server.destroy_id(server_channel, passive).error, 0);
+}
+
+// Its program knows the id by then, and destroys it.
+TEST_F(Expiry, LeavesARequestThatIsWithdrawnAfterItWasFetched) {
+  listen(kStream);
+  ask(kStream);
+  passive = server.expect_event(server_channel, kConnectRequest).id;
+  ASSERT_EQ(client.destroy_id(client_channel, active).error, 0);
+  EXPECT_FALSE(server_channel.readable());
+  EXPECT_EQ(server.accept(server_channel, passive, kServerUid, next_qpn++).error, EINVAL);
+  EXPECT_EQ(server.destroy_id(server_channel, passive).error, 0);
 }
 
 TEST_F(Expiry, EndsWithItsListener) {
