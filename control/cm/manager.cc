@@ -58,6 +58,10 @@ std::optional<Event> Manager::next_event() {
   std::optional<Event> event(std::in_place);
   *event = std::move(events_.front());
   events_.pop_front();
+  // It may have been queued before set_cookie().
+  if (const Connection* connection = connections_.find(event->connection); connection != nullptr) {
+    event->cookie = connection->cookie;
+  }
   return event;
 }
 

@@ -142,6 +142,7 @@ class Manager {
   // with kNoQp stands for kNoResources.
   void destroy(ConnectionId connection, Time now,
                RejectReason refusal = RejectReason::kConsumerDefined) noexcept;
+  // Events that haven't been taken yet have the new cookie, too.
   void set_cookie(ConnectionId connection, std::uint64_t cookie);
 
   // The attributes to bring the queue pair to `state`: available after kRequest or connect() for

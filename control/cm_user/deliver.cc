@@ -196,8 +196,8 @@ void deliver(Service& service, const cm::Event& event) {
   } else if (id != nullptr && id->connection == event.connection) {
     deliver_to(*id, event);
   } else {
-    // Its id is gone; or the request ended before it was delivered, so that the id is the listening
-    // one, whose program needn't hear of it.
+    // Its id is gone; or memory ran out while the request was delivered, so that the id is still
+    // the listening one, whose program needn't hear of its end.
     service.manager().destroy(event.connection, service.now());
   }
 }

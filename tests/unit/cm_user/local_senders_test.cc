@@ -61,7 +61,30 @@ TEST_F(LocalSenders, AUserWhoComesBackIsTheSameSender) {
   }
 }
 
-// A connection has the listening id's cookie until its request is delivered.
+// Two requests of one queue pair that are repeated at the same time: the second ends the first,
+// whose event hasn't been delivered yet.
+TEST_F(LocalSenders, ARequestThatEndsBeforeItIsDeliveredLeavesNothing) {
+  listen(kStream);
+  const std::uint32_t first = ask_from(client, client_channel);
+  for (std::size_t i = 1; i < cm::kBacklogMax / 2; ++i) {
+    ask_from(client, client_channel);
+  }
+  const std::uint32_t qpn = next_qpn++;
+  ask_from(client, client_channel, qpn);
+  ask_from(client, client_channel, qpn);
+  ASSERT_EQ(waiting(), cm::kBacklogMax / 2) << "there is no room for them";
+  ASSERT_EQ(client.destroy_id(client_channel, first).error, 0);
+  rig.now = rig.connections.next_deadline();
+  rig.connections.on_time();
+  EXPECT_EQ(rig.connections.manager().counters().stale, 1U);
+  EXPECT_EQ(waiting(), cm::kBacklogMax / 2 - 1);
+  while (server_channel.readable()) {
+    passive = server.expect_event(server_channel, EventNumber::kConnectRequest).id;
+    ASSERT_EQ(server.accept(server_channel, passive, kServerUid, next_qpn++).error, 0);
+  }
+}
+
+// A connection keeps the listening id's cookie if memory runs out while its request is delivered.
 TEST_F(LocalSenders, AnEventOfARequestThatWasNeverDeliveredIsntTheListeners) {
   listen(kStream);
   const Id* id = nullptr;
