@@ -3,6 +3,8 @@
 #include <cerrno>
 #include <string>
 
+#include "base/check.h"
+
 namespace uroce::control::cm_user {
 namespace {
 
@@ -73,11 +75,30 @@ Status PortTable::may_listen(cm::PortSpace space, OwnerId owner, std::uint16_t p
   return ok();
 }
 
-void PortTable::change(cm::PortSpace space, OwnerId owner, std::uint16_t port, bool reuse,
-                       bool family_only) {
-  Claim& claim = spaces_.at(space).at(port).at(owner);
-  claim.reuse = reuse;
-  claim.family_only = family_only;
+// All owners of a port that this one has.
+PortTable::Owners& PortTable::owners_of(cm::PortSpace space, OwnerId owner, std::uint16_t port) {
+  Ports& ports = spaces_[space];
+  const auto owners = ports.find(port);
+  UROCE_CHECK(owners != ports.end() && owners->second.contains(owner));
+  return owners->second;
+}
+
+void PortTable::allow_reuse(cm::PortSpace space, OwnerId owner, std::uint16_t port) {
+  owners_of(space, owner, port)[owner].reuse = true;
+}
+
+Status PortTable::set_family_only(cm::PortSpace space, OwnerId owner, std::uint16_t port,
+                                  bool family_only) {
+  Owners& owners = owners_of(space, owner, port);
+  Claim changed = owners[owner];
+  changed.family_only = family_only;
+  for (const auto& [other, theirs] : owners) {
+    if (other != owner && conflict(changed, theirs, true)) {
+      return in_use(changed.endpoint);
+    }
+  }
+  owners[owner] = changed;
+  return ok();
 }
 
 void PortTable::release(cm::PortSpace space, OwnerId owner, std::uint16_t port) {

@@ -37,14 +37,19 @@ class PortTable {
   Result<std::uint16_t> take(cm::PortSpace space, OwnerId owner, const Claim& claim);
   // Checks that no other owner has the owner's address and port. EADDRINUSE
   [[nodiscard]] Status may_listen(cm::PortSpace space, OwnerId owner, std::uint16_t port) const;
-  // The options of the owner's claim have changed. REQUIRES: the owner has the port.
-  void change(cm::PortSpace space, OwnerId owner, std::uint16_t port, bool reuse, bool family_only);
+  // The owner sets an option of its claim. REQUIRES: the owner has the port.
+  void allow_reuse(cm::PortSpace space, OwnerId owner, std::uint16_t port);
+  // EADDRINUSE: the claim would cover what another owner has, and stays as it was.
+  Status set_family_only(cm::PortSpace space, OwnerId owner, std::uint16_t port, bool family_only);
   void release(cm::PortSpace space, OwnerId owner, std::uint16_t port);
   [[nodiscard]] std::size_t ports_taken(cm::PortSpace space) const;
 
  private:
   using Owners = std::map<OwnerId, Claim>;
   using Ports = std::map<std::uint16_t, Owners>;
+
+  [[nodiscard]] Owners& owners_of(cm::PortSpace space, OwnerId owner, std::uint16_t port);
+
   std::map<cm::PortSpace, Ports> spaces_;
   std::minstd_rand random_;
 };

@@ -47,27 +47,45 @@ Result<Value> option_value(const Call& call) {
   return value;
 }
 
+// As in Linux: a program asks for it whenever the id doesn't listen, and takes it back before it
+// binds.
+Status set_reuse_address(Id& id, bool reuse) {
+  const bool permitted = reuse ? id.state != IdState::kListening : id.state == IdState::kIdle;
+  if (!permitted) {
+    return wrong_state(id, "rdma_set_option(RDMA_OPTION_ID_REUSEADDR)");
+  }
+  id.reuse_address = reuse;
+  if (id.has_port) {  // later claims and listening see it
+    id.user->service().ports().allow_reuse(id.space, id.serial, id.source.port);
+  }
+  return ok();
+}
+
+// As in Linux, it also counts if it is set between binding and listening; but there a claim that
+// grows isn't compared with others'.
+Status set_family_only(Id& id, bool family_only) {
+  if (id.state != IdState::kIdle && id.state != IdState::kBound) {
+    return wrong_state(id, "rdma_set_option(RDMA_OPTION_ID_AFONLY)");
+  }
+  if (id.has_port) {
+    PortTable& ports = id.user->service().ports();
+    if (Status status = ports.set_family_only(id.space, id.serial, id.source.port, family_only);
+        !status) {
+      return status;
+    }
+  }
+  id.family_only = family_only;
+  return ok();
+}
+
 Status set_id_option(Id& id, std::uint32_t name, const Call& call) {
-  const bool is_flag = name == RDMA_OPTION_ID_REUSEADDR || name == RDMA_OPTION_ID_AFONLY;
-  if (is_flag) {
+  if (name == RDMA_OPTION_ID_REUSEADDR || name == RDMA_OPTION_ID_AFONLY) {
     const auto value = option_value<int>(call);
     if (!value) {
       return value.error();
     }
-    // They affect binding and listening.
-    if (id.state != IdState::kIdle && id.state != IdState::kBound) {
-      return wrong_state(id, "rdma_set_option");
-    }
-    if (name == RDMA_OPTION_ID_REUSEADDR) {
-      id.reuse_address = *value != 0;
-    } else {
-      id.family_only = *value != 0;
-    }
-    if (id.has_port) {  // as in Linux, later claims and listening see it
-      id.user->service().ports().change(id.space, id.serial, id.source.port, id.reuse_address,
-                                        id.is_family_only());
-    }
-    return ok();
+    const bool set = *value != 0;
+    return name == RDMA_OPTION_ID_REUSEADDR ? set_reuse_address(id, set) : set_family_only(id, set);
   }
   const auto value = option_value<std::uint8_t>(call);
   if (!value) {

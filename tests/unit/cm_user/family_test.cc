@@ -1,4 +1,5 @@
-// Wildcard addresses of both families at one port, and RDMA_OPTION_ID_AFONLY.
+// Wildcard addresses of both families at one port, and the options that decide who shares a port:
+// RDMA_OPTION_ID_AFONLY and RDMA_OPTION_ID_REUSEADDR.
 
 #include <cerrno>
 
@@ -14,16 +15,21 @@ class Families : public TwoPrograms {
   static constexpr std::uint64_t kIpv4Uid = 4, kIpv6Uid = 6;
 
   std::uint32_t create(std::uint64_t uid) { return server.create_id(server_channel, uid); }
-  void set_family_only(std::uint32_t id, int value) {
+  int set_option(std::uint32_t id, std::uint32_t name, int value) {
     rdma_ucm_set_option body{};
     body.id = id;
     body.level = RDMA_OPTION_ID;
-    body.optname = RDMA_OPTION_ID_AFONLY;
-    ASSERT_EQ(server
-                  .command(server_channel, RDMA_USER_CM_CMD_SET_OPTION, body,
-                           std::as_bytes(std::span(&value, 1)))
-                  .error,
-              0);
+    body.optname = name;
+    return server
+        .command(server_channel, RDMA_USER_CM_CMD_SET_OPTION, body,
+                 std::as_bytes(std::span(&value, 1)))
+        .error;
+  }
+  void set_family_only(std::uint32_t id, int value) {
+    ASSERT_EQ(set_option(id, RDMA_OPTION_ID_AFONLY, value), 0);
+  }
+  int set_reuse(std::uint32_t id, int value) {
+    return set_option(id, RDMA_OPTION_ID_REUSEADDR, value);
   }
   int bind(std::uint32_t id, const char* address) {
     rdma_ucm_bind body{};
@@ -83,11 +89,49 @@ TEST_F(Families, AnOptionThatIsSetAfterBindingCounts) {
   EXPECT_EQ(bind(ipv4, "0.0.0.0"), EADDRINUSE);
   set_family_only(ipv6, 1);
   EXPECT_EQ(bind(ipv4, "0.0.0.0"), 0);
-  set_family_only(ipv4, 0);
-  EXPECT_EQ(listen_at(ipv4), EADDRINUSE) << "it would cover IPv6, too";
-  set_family_only(ipv4, 1);
   EXPECT_EQ(listen_at(ipv4), 0);
   EXPECT_EQ(listen_at(ipv6), 0);
+}
+
+// Otherwise a program could keep others, who have bound to their address, from listening.
+TEST_F(Families, AnOptionDoesntTakeWhatAnotherHasBound) {
+  const std::uint32_t ipv4 = create(kIpv4Uid), ipv6 = create(kIpv6Uid);
+  EXPECT_EQ(bind(ipv4, "0.0.0.0"), 0);
+  set_family_only(ipv6, 1);
+  EXPECT_EQ(bind(ipv6, "::"), 0);
+  EXPECT_EQ(set_option(ipv6, RDMA_OPTION_ID_AFONLY, 0), EADDRINUSE);
+  EXPECT_EQ(listen_at(ipv4), 0);
+  EXPECT_EQ(listen_at(ipv6), 0) << "it is still for IPv6 only";
+  EXPECT_EQ(asked_at("fd00::1"), kIpv6Uid);
+  EXPECT_EQ(asked_at("10.0.0.1"), kIpv4Uid);
+}
+
+// As in Linux: when both have asked for it.
+TEST_F(Families, AnOptionMayTakeWhatOthersShare) {
+  const std::uint32_t ipv4 = create(kIpv4Uid), ipv6 = create(kIpv6Uid);
+  EXPECT_EQ(set_reuse(ipv4, 1), 0);
+  EXPECT_EQ(set_reuse(ipv6, 1), 0);
+  EXPECT_EQ(bind(ipv4, "0.0.0.0"), 0);
+  set_family_only(ipv6, 1);
+  EXPECT_EQ(bind(ipv6, "::"), 0);
+  set_family_only(ipv6, 0);
+  EXPECT_EQ(listen_at(ipv4), EADDRINUSE) << "one of them may listen, if the other gives way";
+}
+
+// As in Linux: it can be asked for at any time but while listening, and taken back before binding.
+TEST_F(Families, WhenAnAddressMayBeMadeReusable) {
+  const std::uint32_t id = create(kIpv4Uid);
+  EXPECT_EQ(set_reuse(id, 1), 0);
+  EXPECT_EQ(set_reuse(id, 0), 0);
+  EXPECT_EQ(bind(id, "10.0.0.1"), 0);
+  EXPECT_EQ(set_reuse(id, 0), EINVAL) << "bound";
+  EXPECT_EQ(set_reuse(id, 1), 0);
+  EXPECT_EQ(listen_at(id), 0);
+  EXPECT_EQ(set_reuse(id, 1), EINVAL) << "listening";
+  const std::uint32_t connecting = create(kIpv6Uid);
+  EXPECT_EQ(server.resolve(server_channel, connecting, "10.0.0.1", kPort).error, 0);
+  EXPECT_EQ(set_reuse(connecting, 1), 0);
+  EXPECT_EQ(set_option(connecting, RDMA_OPTION_ID_AFONLY, 1), EINVAL);
 }
 
 }  // namespace

@@ -79,5 +79,14 @@ TEST(PortTable, ReleasingAnUnboundPortIsHarmless) {
   EXPECT_TRUE(table.may_listen(kTcp, 1, 7471));
 }
 
+TEST(PortTable, OnlyAnOwnersOptionsCanBeSet) {
+  PortTable table(1);
+  ASSERT_TRUE(table.take(kTcp, 1, claim("10.0.0.1", 7471)));
+  table.allow_reuse(kTcp, 1, 7471);
+  EXPECT_TRUE(table.set_family_only(kTcp, 1, 7471, true));
+  EXPECT_DEATH(table.allow_reuse(kTcp, 2, 7471), "contains");
+  EXPECT_DEATH((void)table.set_family_only(kUdp, 1, 7471, true), "contains");
+}
+
 }  // namespace
 }  // namespace uroce::control::cm_user

@@ -73,5 +73,28 @@ TEST_F(Resolving, TakesNoTimeOfATurnHoweverManyWait) {
   EXPECT_LT(nanoseconds_to_ask(), 20 * few);
 }
 
+// Resolving gives an id that is bound to a wildcard the source address of the destination's family,
+// and its claim to the port stays the wildcard's.
+TEST_F(Resolving, AnAddressThatIsMadeReusableIsOfTheFamiliesThatWereBound) {
+  const std::uint32_t id = program.create_id(channel, 1);
+  ASSERT_EQ(program.bind(channel, id, "::", kPort).error, 0);
+  ASSERT_EQ(program.resolve(channel, id, "10.0.0.99", kPort, 100).error, 0);
+  rig.now = rig.connections.next_deadline();
+  rig.connections.on_time();
+  program.expect_event(channel, kAddrError);
+  const int value = 1;
+  rdma_ucm_set_option body{};
+  body.id = id;
+  body.level = RDMA_OPTION_ID;
+  body.optname = RDMA_OPTION_ID_REUSEADDR;
+  ASSERT_EQ(
+      program
+          .command(channel, RDMA_USER_CM_CMD_SET_OPTION, body, std::as_bytes(std::span(&value, 1)))
+          .error,
+      0);
+  const std::uint32_t other = program.create_id(channel, 2);
+  EXPECT_EQ(program.bind(channel, other, "0.0.0.0", kPort).error, EADDRINUSE);
+}
+
 }  // namespace
 }  // namespace uroce::control::cm_user
