@@ -6,11 +6,14 @@
 #include <utility>
 
 #include "base/byte_stream.h"
+#include "base/memory/memory_reserve.h"
 #include "control/cm_user/deliver.h"
 #include "control/cm_user/user.h"
 
 namespace uroce::control::cm_user {
 namespace {
+
+constexpr Duration kMemoryRetry = 100 * kNanosecondsPerMillisecond;
 
 // The device that has this address; nullptr: none of ours.
 const Device* owner_of(const Devices& devices, const cm::Route& route) {
@@ -104,7 +107,19 @@ bool Service::continue_resolving(Id& id) {
   return true;
 }
 
+bool Service::has_memory() {
+  const bool whole = hold_memory_reserve();
+  if (!whole) {
+    retry_at_ = now() + kMemoryRetry;
+  }
+  return whole;
+}
+
 void Service::on_addresses_settled() {
+  settled_meanwhile_ = !has_memory();
+  if (settled_meanwhile_) {
+    return;
+  }
   mads_.on_addresses_settled();
   continue_resolving_all();
 }
@@ -115,8 +130,10 @@ void Service::on_path_error(const Device& device, const PathError& error) {
   ByteReader reader(error.payload);
   const std::uint8_t opcode = reader.u8();
   reader.skip(4);
-  const bool management =
-      opcode == static_cast<std::uint8_t>(Opcode::kUdSendOnly) && reader.u24() == kGsiQpn;
+  // Without memory: the request is repeated, and meets the same error.
+  const bool management = has_memory() &&
+                          opcode == static_cast<std::uint8_t>(Opcode::kUdSendOnly) &&
+                          reader.u24() == kGsiQpn;
   if (management && error.payload.size() > kMadAt && error.kind != PathError::Kind::kTooBig) {
     const auto mad = error.payload.subspan(kMadAt);
     cm::Route route;
@@ -138,7 +155,8 @@ void Service::continue_resolving_all() {
 void Service::on_communication(std::uint32_t qpn) {
   const auto at = queue_pairs_.find(qpn);
   const Id* id = at == queue_pairs_.end() ? nullptr : find(at->second);
-  if (id != nullptr && id->connection) {
+  // Without memory: the REP is repeated, and the peer answers with an RTU.
+  if (id != nullptr && id->connection && has_memory()) {
     // Fails in every state except the one that waits for the RTU; then there is nothing to do.
     [[maybe_unused]] const Status status = manager_.established(*id->connection, now());
     pump();
@@ -146,13 +164,21 @@ void Service::on_communication(std::uint32_t qpn) {
 }
 
 void Service::on_mad(const cm::Route& route, std::span<const std::byte> bytes) {
+  if (!has_memory()) {
+    manager_.count_dropped_for_memory();  // the peer repeats it
+    return;
+  }
   manager_.on_mad(route, bytes, now());
   pump();
 }
 
 void Service::on_time() {
-  if (next_deadline() > now()) {
+  if (next_deadline() > now() || !has_memory()) {
     return;
+  }
+  retry_at_ = 0;
+  if (settled_meanwhile_) {
+    on_addresses_settled();
   }
   manager_.on_time(now());
   // The others wait for on_addresses_settled().
@@ -165,6 +191,9 @@ void Service::on_time() {
 }
 
 Time Service::next_deadline() const {
+  if (retry_at_ != 0) {
+    return retry_at_;
+  }
   const Time resolving = resolving_.empty() ? kNever : resolving_.begin()->first;
   return std::min(manager_.next_deadline(), resolving);
 }
@@ -173,11 +202,11 @@ void Service::pump() {
   bool idle = false;
   while (!idle) {
     idle = true;
-    while (const auto event = manager_.next_event()) {
+    while (const auto event = has_memory() ? manager_.next_event() : std::nullopt) {
       deliver(*this, *event);
       idle = false;
     }
-    while (const auto outgoing = manager_.next_send()) {
+    while (const auto outgoing = has_memory() ? manager_.next_send() : std::nullopt) {
       send(*outgoing);
       idle = false;
     }

@@ -72,7 +72,7 @@ class Service {
   [[nodiscard]] bool may_log_refusal() { return refusal_lines_.is_due(now()); }
 
   // Sends the state machine's pending messages and delivers its events to programs. Call it after
-  // every operation on the state machine.
+  // every operation on the state machine. Where memory is missing, the rest waits for on_time().
   void pump();
 
  private:
@@ -80,6 +80,10 @@ class Service {
   using Waiting = std::pair<Time, std::uint64_t>;
   static Waiting waiting(const Id& id) { return {id.resolve_deadline, id.serial}; }
 
+  // Whether the memory reserve is whole (base/memory/memory_reserve.h), so that a message or an
+  // event is handled to its end: half-handled ones would leave connections that belong to nobody.
+  // If it isn't, what is due is done a little later.
+  bool has_memory();
   void on_mad(const cm::Route& route, std::span<const std::byte> bytes);
   void send(const cm::Outgoing& outgoing);
   bool continue_resolving(Id& id);
@@ -96,6 +100,8 @@ class Service {
   std::set<Waiting>
       resolving_;  // a program may have thousands: the earliest is looked at each turn
   LineThrottle refusal_lines_;
+  Time retry_at_ = 0;               // when memory is looked for again; 0: it wasn't missing
+  bool settled_meanwhile_ = false;  // addresses, while memory was missing
 };
 
 }  // namespace uroce::control::cm_user

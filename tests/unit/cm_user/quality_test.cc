@@ -12,8 +12,6 @@ namespace {
 
 using enum EventNumber;
 
-constexpr std::uint16_t kPort = 7471;
-
 // An address without a VLAN, and one in VLAN 5.
 class Quality : public testing::Test {
  protected:
