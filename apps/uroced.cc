@@ -2,6 +2,7 @@
 // stop.
 
 #include <fcntl.h>
+#include <sysexits.h>
 
 #include <cerrno>
 #include <cstdio>
@@ -21,6 +22,13 @@ int fail(const uroce::Error& error) {
   return 1;
 }
 
+// What is wrong in flags or file is wrong at the next start, too: the unit has
+// RestartPreventExitStatus= for this status.
+int refuse(const uroce::Error& error) {
+  uroce::print_start_error(error);
+  return EX_CONFIG;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -29,7 +37,7 @@ int main(int argc, char** argv) {
   uroce::begin_lines();
   const auto line = parse_command_line(argc, argv);
   if (!line) {
-    return fail(line.error());
+    return line.error().code == kUserUnknown ? fail(line.error()) : refuse(line.error());
   }
   if (!line->text.empty()) {
     std::fputs(line->text.c_str(), stdout);
@@ -37,7 +45,7 @@ int main(int argc, char** argv) {
   }
   const int ready = line->options.ready_descriptor;
   if (ready >= 0 && ::fcntl(ready, F_GETFD) < 0) {  // the waiter would wait for ever
-    return fail({EINVAL, "--ready-fd: there is no open descriptor " + std::to_string(ready)});
+    return refuse({EINVAL, "--ready-fd: there is no open descriptor " + std::to_string(ready)});
   }
   uroce::start_log(line->options.log_level);
 

@@ -116,7 +116,7 @@ Status File::apply(const toml::table& table, const Keys& keys, const std::string
       return Error{EINVAL, where(node) + ": there is no such key"};
     }
     if (Status status = found->second(node); !status) {
-      return Error{EINVAL,
+      return Error{status.error().code,
                    where(wrong_ != nullptr ? *wrong_ : node) + ": " + status.error().message};
     }
   }

@@ -26,7 +26,7 @@ Result<uid_t> find_user(const std::string& name, const KnownUsers& known) {
   passwd* found = nullptr;
   if (::getpwnam_r(name.c_str(), &entry, room.data(), room.size(), &found) != 0 ||
       found == nullptr) {
-    return Error{EINVAL, "there is no user " + name};
+    return Error{kUserUnknown, "there is no user " + name};
   }
   return found->pw_uid;
 }

@@ -12,8 +12,8 @@
 namespace uroce::control {
 
 // Users in `known` have that number; others are looked up, for which a directory service may take
-// its time. EINVAL with a sentence that names the key within the table; *wrong is then its value,
-// or nullptr if the table itself is wrong.
+// its time. EINVAL (kUserUnknown: there is no such user) with a sentence that names the key within
+// the table; *wrong is then its value, or nullptr if the table itself is wrong.
 Status read_limits(const toml::node& node, const KnownUsers& known, ConfiguredLimits* limits,
                    const toml::node** wrong);
 

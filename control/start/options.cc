@@ -70,6 +70,9 @@ Status check_port(const DaemonPort& port) {
   if (port.spec.empty()) {
     return invalid("no port is named: --ip, --mtu and --faults need a --port");
   }
+  if (Status named = check_port_spec(port.spec); !named) {
+    return named;
+  }
   if (is_udp_spec(port.spec)) {
     return check_udp_port(port);
   }

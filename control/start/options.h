@@ -5,6 +5,7 @@
 
 #include <sys/types.h>
 
+#include <cerrno>
 #include <map>
 #include <string>
 #include <vector>
@@ -66,6 +67,9 @@ struct CommandLine {
   DaemonOptions options;
   std::string text;
 };
+// The code of the error if a table in the file is for a user whom nobody knows here: a directory
+// service may know this name later. Every other error stays until somebody changes flags or file.
+inline constexpr int kUserUnknown = ESRCH;
 // Users in `known` aren't looked up again.
 Result<CommandLine> parse_command_line(int argc, const char* const* argv,
                                        const KnownUsers& known = {});

@@ -46,6 +46,25 @@ bool is_pci_address(std::string_view spec) {
   return true;
 }
 
+Status check_port_spec(const std::string& spec) {
+  if (is_udp_spec(spec)) {
+    const auto parsed = parse_udp_spec(spec);
+    return parsed ? ok() : Status(parsed.error());
+  }
+  if (is_shm_spec(spec)) {
+    const auto parsed = parse_shm_spec(spec);
+    return parsed ? ok() : Status(parsed.error());
+  }
+  if (spec != "loopback" && !is_pci_address(spec) && !spec.starts_with("net_") &&
+      !spec.starts_with("virtio_user")) {
+    return Error{
+        EINVAL, "port " + spec +
+                    ": neither loopback, nor udp, nor shm, nor a PCI address such as 0000:01:00.0, "
+                    "nor a vdev string such as net_af_packet0,iface=eth0"};
+  }
+  return ok();
+}
+
 namespace {
 
 // Those drivers use an interface of the kernel, which the vdev string must name.
@@ -72,6 +91,9 @@ Status check_interface(const std::string& spec) {
 }  // namespace
 
 Result<std::unique_ptr<Port>> make_port(const std::string& spec, const PortOptions& options) {
+  if (Status named = check_port_spec(spec); !named) {
+    return named.error();
+  }
   if (options.mtu < kPortMtuMin || options.mtu > kPortMtuMax) {
     return Error{EINVAL, "port " + spec + ": MTU " + std::to_string(options.mtu) +
                              " isn't between " + std::to_string(kPortMtuMin) + " and " +
@@ -86,12 +108,6 @@ Result<std::unique_ptr<Port>> make_port(const std::string& spec, const PortOptio
   }
   if (is_shm_spec(spec)) {
     return ShmPort::open(spec, options);
-  }
-  if (!is_pci_address(spec) && spec.find("net_") != 0 && spec.find("virtio_user") != 0) {
-    return Error{
-        EINVAL, "port " + spec +
-                    ": neither loopback, nor udp, nor shm, nor a PCI address such as 0000:01:00.0, "
-                    "nor a vdev string such as net_af_packet0,iface=eth0"};
   }
   if (const auto there = check_interface(spec); !there) {
     return there.error();

@@ -29,6 +29,9 @@ inline constexpr std::uint32_t kPortMtuMax = 9'600;
 [[nodiscard]] Result<std::unique_ptr<Port>> make_port(const std::string& spec,
                                                       const PortOptions& options);
 
+// Whether `spec` can name a port on some machine; this one may lack it. EINVAL with a sentence.
+[[nodiscard]] Status check_port_spec(const std::string& spec);
+
 [[nodiscard]] bool needs_eal(std::string_view spec);
 [[nodiscard]] bool is_pci_address(std::string_view spec);
 

@@ -74,6 +74,19 @@ class Unit(E2eCase):
                                 check=False)
         self.assertNotRegex(answer.stderr, r"ignoring|Unknown")
 
+    def test_it_isnt_started_again_with_a_wrong_configuration(self):
+        """A typing error ends it with the status that the unit knows; what may come later, with another one."""
+        with open(_UNIT, encoding="utf-8") as file:
+            final = int(re.search(r"^RestartPreventExitStatus=(\d+)$", file.read(), re.MULTILINE).group(1))
+        path, port = os.path.join(self.folder, "uroce.toml"), 'port = "loopback"\nip = "10.77.0.1/24"\n'
+        for text, status in (('prot = "loopback"', final), ("port = ", final), ('port = "loopbak"\nip = "10.77.0.1/24"', final),
+                             ('port = "udp"\nip = "192.0.2.77/24"', 1), (port + "[limits.nobody-by-this-name]\nqps = 1", 1)):
+            with open(path, "w", encoding="utf-8") as file:
+                file.write(text)
+            answer = subprocess.run([*self.tree.uroced, "--config", path, "--socket", os.path.join(self.folder, "s")],
+                                    capture_output=True, text=True, timeout=30, check=False, stdin=subprocess.DEVNULL)
+            self.assertEqual(answer.returncode, status, answer.stderr)
+
     def test_the_journal_gets_priorities(self):
         """Lines have sd-daemon(3)'s prefix if standard error is what JOURNAL_STREAM names, and only then."""
         missing = [*self.tree.uroced, "--config", os.path.join(self.folder, "missing.toml")]

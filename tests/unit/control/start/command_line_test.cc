@@ -101,6 +101,8 @@ TEST(CommandLine, RefusalsNameTheFlagAndSayWhatToDo) {
   expect_refusal({"--port", "udp", "--ip", "10.0.0.1/24@5"}, "leave out @VLAN");
   expect_refusal({"--port", "udp"}, "give it addresses of this machine");
   expect_refusal({"--port", "udp,iface=eth0", "--ip", "10.0.0.1/24"}, "with ,iface=NAME");
+  expect_refusal({"--port", "loopbak", "--ip", "10.0.0.1/24"}, "port loopbak: neither loopback");
+  expect_refusal({"--port", "shm,/x", "--ip", "10.0.0.1/24"}, "say shm,path=FILE");
   expect_refusal({"--port", "udp,eth0"}, "say udp, and behind it ,iface=NAME");
   expect_refusal({"--port", "udp", "--ip", "10.0.0.1/24", "--route", "0.0.0.0/0=10.0.0.2"},
                  "--route");

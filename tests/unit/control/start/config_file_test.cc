@@ -58,6 +58,7 @@ cqs = 5
   expect_refusal("[limits]\nqps = -1", "line 2: ", "qps: must be a whole number");
   expect_refusal("[limits.root]\nqps = \"x\"", "line 2: ", "root.qps: must be a whole number");
   expect_refusal("[limits.no-such-user]\nqps = 1", "line 1", "there is no user no-such-user");
+  EXPECT_EQ(read("[limits.no-such-user]\nqps = 1").error().code, kUserUnknown);
 }
 
 TEST_F(ConfigFile, ReadsCongestionControl) {
