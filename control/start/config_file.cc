@@ -22,8 +22,10 @@
 #include <toml++/toml.h>
 #include <cerrno>
 #include <cstring>
+#include <fstream>
 #include <functional>
 
+#include "base/system_error.h"
 #include "control/start/limits_table.h"
 #include "control/start/options.h"
 
@@ -243,8 +245,17 @@ Status File::read(const toml::table& table) {
 }  // namespace
 
 Status read_config_file(const std::string& path, DaemonOptions* options) {
+  // toml::parse_file() takes a folder for an empty file, and says of no file why it can't be read.
+  std::ifstream file(path);
+  file.peek();
+  if (!file.is_open() || file.bad()) {
+    Error failed = system_error(path.c_str());
+    failed.message += failed.code == EACCES ? "; the daemon's user must be allowed to read it" : "";
+    return failed;
+  }
+  file.clear();  // the end of an empty one
   try {
-    return File(path, options).read(toml::parse_file(path));
+    return File(path, options).read(toml::parse(file, path));
   } catch (const toml::parse_error& error) {
     const auto line = error.source().begin.line;
     return Error{EINVAL, path + (line != 0 ? ", line " + std::to_string(line) : "") + ": " +

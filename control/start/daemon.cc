@@ -348,11 +348,26 @@ bool Daemon::on_signal() {
     if (signal.ssi_signo != SIGHUP) {
       return true;
     }
-    for (const std::string& line : reload_->read_again()) {
+    reload();
+  }
+  return false;
+}
+
+// Whoever sent the signal waits for these lines, so a level that begins with this reload doesn't
+// hide them, and none hides that there was no reload.
+void Daemon::reload() {
+  const auto before = spdlog::get_level();
+  const auto changes = reload_->read_again();
+  const auto now = spdlog::get_level();
+  spdlog::set_level(std::min(now, changes ? before : spdlog::level::err));
+  if (!changes) {
+    spdlog::error("SIGHUP: nothing is changed: {}", changes.error().message);
+  } else {
+    for (const std::string& line : *changes) {
       spdlog::warn("SIGHUP: {}", line);
     }
   }
-  return false;
+  spdlog::set_level(now);
 }
 
 Daemon::~Daemon() {

@@ -66,6 +66,7 @@ class Daemon {
 
   // True: stop.
   bool on_signal();
+  void reload();
 
   const DaemonOptions given_;  // options_ also has the addresses of followed interfaces
   DaemonOptions options_;

@@ -91,7 +91,7 @@ std::string text_of(const std::vector<GatewayRoute>& routes) {
 
 }  // namespace
 
-std::vector<std::string> Reload::read_again() {
+Result<std::vector<std::string>> Reload::read_again() {
   std::vector<const char*> words;
   for (const std::string& word : given_.command_line) {
     words.push_back(word.c_str());
@@ -103,7 +103,7 @@ std::vector<std::string> Reload::read_again() {
   }
   const auto line = parse_command_line(static_cast<int>(words.size()), words.data(), known);
   if (!line) {
-    return {"nothing is changed: " + line.error().message};
+    return line.error();
   }
   return take(line->options);
 }

@@ -25,8 +25,8 @@ class Reload {
       : given_(std::move(given)), card_(card), kernel_(kernel), ports_(ports) {}
 
   // Reads the command line and its file again and applies them. Returns a sentence per line for the
-  // log.
-  std::vector<std::string> read_again();
+  // log; an error if they can't be read or parsed, and nothing is changed.
+  Result<std::vector<std::string>> read_again();
   // The same for options that have been read. REQUIRES: they were checked.
   std::vector<std::string> take(const DaemonOptions& wanted);
 

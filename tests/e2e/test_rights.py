@@ -194,6 +194,15 @@ class Reload(E2eCase):
         self.assertNotIn("the kind of ports", self.daemon_process.err())
         self._hang_up(f'log-level = "warning"\n{port}[[port]]\nport = "loopback"\nip = "10.88.1.1/24"\n', "the number or the kind of ports: takes effect only")
 
+    def test_a_new_log_level_hides_neither_its_own_reload_nor_broken_files(self):
+        port = '[[port]]\nport = "loopback"\nip = "10.88.0.1/24"\nfaults = "loss=0.5,seed=1"\n'
+        self._hang_up(f'log-level = "off"\n{port}', "log-level: off from now on")
+        self._hang_up("[[port", "nothing is changed")
+        self._hang_up("prot", "nothing is changed")
+        self._hang_up(f'log-level = "info"\n{port}', "log-level: info from now on")
+        self._hang_up(f'log-level = "error"\n{port}', "log-level: error from now on")
+        self._hang_up("[[port", "nothing is changed")
+
     def test_broken_file_changes_nothing(self):
         for text in ('[[port]]\nport = "loopback"\nip = "10.88.0.300/24"\n', "[[port", 'nonsense = 3\n', ""):
             with self.subTest(text):

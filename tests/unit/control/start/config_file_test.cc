@@ -145,6 +145,13 @@ TEST_F(ConfigFile, FlagsWinOverTheFile) {
   EXPECT_EQ(line->options.ports[0].spec, "loopback");
 }
 
+TEST_F(ConfigFile, MayBeEmptyButIsAFile) {
+  EXPECT_TRUE(read(""));
+  const Status folder = read_config_file(folder_ / "", &options);
+  ASSERT_FALSE(folder);
+  EXPECT_TRUE(folder.error().message.ends_with(": Is a directory")) << folder.error().message;
+}
+
 TEST_F(ConfigFile, RefusalsNameFileLineAndKey) {
   expect_refusal("workers = 2\nspede = 3\n", "line 2", "spede");
   expect_refusal("\n\nworkers = \"two\"\n", "line 3", "workers: must be a whole number");

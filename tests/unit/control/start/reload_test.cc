@@ -78,9 +78,22 @@ TEST(ReloadedLimits, AreOfTheUsersThatWereFoundAtTheStart) {
   Rig rig;
   const std::vector<std::unique_ptr<Port>> ports;
   Reload reload(given, rig.card, rig.kernel, ports);
-  const std::vector<std::string> lines = reload.read_again();
+  const std::vector<std::string> lines = *reload.read_again();
   ASSERT_EQ(lines.size(), 1U) << lines.front();
   EXPECT_TRUE(lines.front().starts_with("limits: in force")) << lines.front();
+}
+
+TEST(Reload, FailsIfTheFileCannotBeRead) {
+  const test::TemporaryFolder folder;
+  const std::string path = folder / "uroce.toml";
+  DaemonOptions given;
+  given.command_line = {"uroced", "--config", path};
+  Rig rig;
+  const std::vector<std::unique_ptr<Port>> ports;
+  Reload reload(given, rig.card, rig.kernel, ports);
+  const auto lines = reload.read_again();
+  ASSERT_FALSE(lines);
+  EXPECT_EQ(lines.error().message, path + ": No such file or directory");
 }
 
 }  // namespace
