@@ -24,7 +24,8 @@ LinkFollower::LinkFollower(Card& card) : card_(card), attach_interval_(kAttachIn
   const auto& devices = card.devices();
   if (std::any_of(devices.begin(), devices.end(),
                   [](const Device& device) { return device.port().info().on_interface; })) {
-    if (auto watch = KernelWatch::open(KernelWatch::Of::kLinks)) {
+    // A udp port's link is its addresses' interfaces, so it goes with the last address.
+    if (auto watch = KernelWatch::open(KernelWatch::Of::kLinksAndAddresses)) {
       watch_ = std::move(*watch);
     } else {
       spdlog::warn("{}: links are checked at intervals instead", watch.error().message);

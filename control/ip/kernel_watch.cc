@@ -20,7 +20,8 @@ Result<KernelWatch> KernelWatch::open(Of what) {
   UniqueFd socket(::socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK, NETLINK_ROUTE));
   sockaddr_nl groups{};
   groups.nl_family = AF_NETLINK;
-  groups.nl_groups = what == Of::kAddresses ? RTMGRP_IPV4_IFADDR | RTMGRP_IPV6_IFADDR : RTMGRP_LINK;
+  groups.nl_groups = RTMGRP_IPV4_IFADDR | RTMGRP_IPV6_IFADDR;
+  groups.nl_groups |= what == Of::kLinksAndAddresses ? RTMGRP_LINK : 0U;
   if (!socket.valid() ||
       ::bind(socket.get(), reinterpret_cast<const sockaddr*>(&groups), sizeof(groups)) != 0) {
     return system_error("can't watch the interfaces of this machine");

@@ -12,7 +12,7 @@ namespace uroce::control {
 
 class KernelWatch {
  public:
-  enum class Of : std::uint8_t { kAddresses, kLinks };
+  enum class Of : std::uint8_t { kAddresses, kLinksAndAddresses };
 
   // Watches all interfaces.
   static Result<KernelWatch> open(Of what);

@@ -123,6 +123,14 @@ class Links(LinkCase):
 
 
 class OtherDrivers(LinkCase):
+    def test_link_without_address_udp(self):
+        """All addresses are taken from the interface, which stays up, and one is given back."""
+        wire = Udp(self)
+        end = wire.namespaces[0]
+        watcher = self.check_trouble(wire, lambda: end.run("ip", "address", "flush", "dev", "wire", "scope", "global"),
+                                     "no interface of this machine has the address")
+        self.check_back(wire, watcher, lambda: end.run("ip", "address", "add", f"{wire.addresses[0]}/24", "dev", "wire"))
+
     def test_link_made_again_af_xdp(self):
         """Its driver forgets the buffers that the kernel has, so all of the pool's come to be used: the kernel must know each. (Not more often than
         eight times in a daemon's life.)"""
