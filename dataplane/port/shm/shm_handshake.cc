@@ -16,6 +16,7 @@
 namespace uroce {
 namespace {
 
+constexpr const char* kGone = "it is joined to another one already, or has gone";
 constexpr int kAnswerMs = 1'000;  // the time limit for the other's hello
 
 // Our workers write to it, which must never block, as it might for another kind of file.
@@ -66,7 +67,7 @@ Result<ShmPeer> exchange_hello(int connection, int stop, const ShmHello& hello,
   passed.insert(passed.end(), wakeups.begin(), wakeups.end());
   const auto bytes = std::as_bytes(std::span(&hello, 1));
   if (send_message(connection, bytes, passed) != static_cast<ssize_t>(bytes.size())) {
-    return no_peer("it has gone, or is joined to another one");
+    return no_peer(kGone);
   }
   std::array<pollfd, 2> awaited{pollfd{.fd = connection, .events = POLLIN, .revents = 0},
                                 pollfd{.fd = stop, .events = POLLIN, .revents = 0}};
@@ -75,8 +76,9 @@ Result<ShmPeer> exchange_hello(int connection, int stop, const ShmHello& hello,
   Descriptors came;
   const ReceivedMessage message = receive_message(
       connection, std::as_writable_bytes(std::span(&theirs, 1)), MSG_DONTWAIT, &came);
-  if (message.length == 0) {
-    return no_peer("it has gone, or is joined to another one");
+  // A daemon that is joined hangs up without reading our hello, which is a reset.
+  if (message.length == 0 || (message.length < 0 && errno == ECONNRESET)) {
+    return no_peer(kGone);
   }
   if (message.length != static_cast<ssize_t>(sizeof(theirs)) || message.cut ||
       message.descriptors_cut) {

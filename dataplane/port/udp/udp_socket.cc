@@ -25,10 +25,12 @@ Error refused(const Gid& address, const char* what, int error) {
 }
 
 Error not_bound(const Gid& address, int error) {
-  if (error == EADDRNOTAVAIL) {
-    return {error, "port udp: " + to_string(address) +
-                       " isn't an address of this machine; a udp port takes the machine's own "
-                       "(`ip address` lists them)"};
+  // A link-local address that no interface has comes without its interface's index: EINVAL.
+  if (error == EADDRNOTAVAIL || error == EINVAL) {
+    return {EADDRNOTAVAIL,
+            "port udp: " + to_string(address) +
+                " isn't an address of this machine; a udp port takes the machine's own "
+                "(`ip address` lists them)"};
   }
   if (error == EADDRINUSE) {
     return {error, "port udp: " + roce_port_taken(address)};

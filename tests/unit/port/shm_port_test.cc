@@ -211,7 +211,10 @@ TEST_F(ShmPorts, PortsWithDifferentNumbersOfQueuesJoin) {
 TEST_F(ShmPorts, AThirdPortIsRefused) {
   join();
   auto third = open(3);
-  wait_until([&] { return third->info().trouble.find("another") != std::string::npos; });
+  const std::string at_first = third->info().trouble;
+  wait_until([&] { return third->info().trouble != at_first; });
+  EXPECT_NE(third->info().trouble.find("joined to another"), std::string::npos)
+      << third->info().trouble;
   EXPECT_FALSE(third->info().link_up);
   EXPECT_TRUE(near_->info().link_up);
   far_.reset();  // now there is room

@@ -368,10 +368,12 @@ TEST(UdpPort, an_address_is_taken_once) {
 }
 
 TEST(UdpPort, takes_only_addresses_of_the_machine) {
-  const auto port = make_port("udp", {.addresses = {*parse_ip("192.0.2.77")}});
-  ASSERT_FALSE(port);
-  EXPECT_EQ(port.error().code, EADDRNOTAVAIL);
-  EXPECT_NE(port.error().message.find("isn't an address of this machine"), std::string::npos);
+  for (const char* const address : {"192.0.2.77", "2001:db8::77", "fe80::1:2:3:4"}) {
+    const auto port = make_port("udp", {.addresses = {*parse_ip(address)}});
+    ASSERT_FALSE(port);
+    EXPECT_EQ(port.error().code, EADDRNOTAVAIL) << port.error().message;
+    EXPECT_NE(port.error().message.find("isn't an address of this machine"), std::string::npos);
+  }
 }
 
 TEST(UdpPort, names_what_its_spec_may_be) {
