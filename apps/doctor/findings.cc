@@ -103,6 +103,17 @@ void examine_library(const Facts& facts, Findings& findings) {
   }
 }
 
+// The interface whose addresses a udp port uses; empty if it has addresses of its own.
+std::string followed_interface(const std::string& port) {
+  constexpr std::string_view kKey = ",iface=";
+  const std::size_t key = port.find(kKey);
+  if (!port.starts_with("udp,") || key == std::string::npos) {
+    return "";
+  }
+  const std::size_t start = key + kKey.size();
+  return port.substr(start, port.find(',', start) - start);
+}
+
 void examine_addresses(const Json& device, Findings& findings) {
   const std::string name = text(device, "name");
   const Json& addresses = list(device, "addresses");
@@ -113,7 +124,12 @@ void examine_addresses(const Json& device, Findings& findings) {
           (usable.empty() ? "" : ", ") + std::to_string(index) + " for " + text(address, "address");
     }
   }
-  if (usable.empty()) {
+  const std::string interface = followed_interface(text(device, "port"));
+  if (usable.empty() && !interface.empty()) {
+    problem(findings, "address",
+            name + " has no address, since " + interface +
+                " has none: give it one (ip address add ADDRESS/N dev " + interface + ")");
+  } else if (usable.empty()) {
     problem(findings, "address",
             name + " has no address but its link-local one: give it one (uroce addr --device " +
                 name + " add ADDRESS/N, or ip = in uroce.toml)");
@@ -136,15 +152,18 @@ bool has_a_peer(const std::string& port) {
 void examine_link(const Json& device, Findings& findings) {
   const std::string name = text(device, "name");
   const std::string trouble = text(device, "trouble");
-  if (text(device, "link") != "up" || !trouble.empty()) {
+  const std::string place = name + " (" + text(device, "port") + ")";
+  const bool up = text(device, "link") == "up";
+  if (!trouble.empty()) {  // says what to do
+    problem(findings, "link", place + (up ? " is up, but " : " has no link: ") + trouble);
+  } else if (!up) {
     problem(findings, "link",
-            name + " (" + text(device, "port") + ") has no link" +
-                (trouble.empty() ? "" : ": " + trouble) +
+            place + " has no link" +
                 (has_a_peer(text(device, "port"))
                      ? "; start what is at its other end"
                      : "; bring its interface up (ip link set dev NAME up)"));
   } else {
-    good(findings, "link", name + " (" + text(device, "port") + ") is up");
+    good(findings, "link", place + " is up");
   }
   if (const std::uint64_t path = number(device, "path_mtu"); path < kPathMtuMax) {
     note(findings, "mtu",

@@ -85,7 +85,7 @@ std::optional<HostInterface> host_interface(const std::string& name) {
 std::string interface_trouble(const std::string& name, const std::optional<HostInterface>& found,
                               std::uint32_t mtu) {
   if (!found) {
-    return "the interface " + name + " isn't there";
+    return "the interface " + name + " isn't there (`ip link` lists those there are)";
   }
   if (!found->set_up) {
     return "the interface " + name + " is down (`ip link set " + name + " up`)";

@@ -55,7 +55,7 @@ ShmPort::ShmPort(std::string spec, std::string path, const PortOptions& options)
       mac_(options.addresses.empty() ? EtherAddress{{2, 0, 0, 0, 0, 1}}
                                      : stand_in_mac(options.addresses.front())),
       received_(kReceivedPerQueue * options.queues, mtu_ + kEthernetOverhead),
-      trouble_("no daemon is at the other end of " + path),
+      trouble_("no daemon is at the other end of " + path + ": start one with the same path"),
       rendezvous_(std::move(path)) {
   const std::size_t stride = received_stride(received_.capacity());
   const std::uint32_t count = kReceivedPerQueue * options.queues;
@@ -124,7 +124,8 @@ Status ShmPort::join(int connection) {
   held.clear();
   set_trouble(mtu == mtu_ ? ""
                           : "the daemon at the other end has MTU " + std::to_string(mtu) +
-                                ": longer frames than the smaller MTU of both are lost");
+                                ": longer frames than the smaller MTU of both are lost; give both "
+                                "the same --mtu");
   for (const auto& queue : queues_) {
     queue->wakeup.ring();  // sleepers check for frames that arrived meanwhile
   }
@@ -135,7 +136,7 @@ Status ShmPort::join(int connection) {
 // Frames in flight are lost, as when a cable is pulled.
 void ShmPort::part() {
   set_trouble(link_->broken() ? "the daemon at the other end wrote invalid indices"
-                              : "the daemon at the other end has gone");
+                              : "the daemon at the other end has gone: start it again");
   renew_link();
   joined_.store(false);
 }

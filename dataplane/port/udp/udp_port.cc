@@ -203,7 +203,9 @@ UdpPort::Link UdpPort::link() const {
     const auto interface = host_interface_with(address);
     const Link link = interface ? of(interface->name, interface)
                                 : Link{.trouble = "no interface of this machine has the address " +
-                                                  to_string(address)};
+                                                  to_string(address) +
+                                                  " (`ip address add ... dev NAME`, or name "
+                                                  "another address)"};
     if (link.trouble.empty()) {
       return link;
     }

@@ -76,16 +76,23 @@ const Ill kIll[] = {
      [](Facts& facts) { facts.library.loaded = "/lib/libibverbs.so.1"; }},
     {Severity::kNote, "library", "a card of its own, mlx5_0",
      [](Facts& facts) { facts.kernel.kernel_cards = {"mlx5_0"}; }},
-    {Severity::kProblem, "link", "cable; bring its interface up",
+    {Severity::kProblem, "link", "has no link; bring its interface up",
+     [](Facts& facts) { device(facts)["link"] = "down"; }},
+    {Severity::kProblem, "link", "has no link; start what is at its other end",
      [](Facts& facts) {
+       device(facts)["port"] = "net_memif0";
+       device(facts)["link"] = "down";
+     }},
+    {Severity::kProblem, "link", "uroce0 (udp) has no link: no cable",
+     [](Facts& facts) {
+       device(facts)["port"] = "udp";
        device(facts)["link"] = "down";
        device(facts)["trouble"] = "no cable";
      }},
-    {Severity::kProblem, "link", "nobody there; start what is at its other end",
+    {Severity::kProblem, "link", "uroce0 (shm,path=/run/wire) is up, but the MTUs differ",
      [](Facts& facts) {
        device(facts)["port"] = "shm,path=/run/wire";
-       device(facts)["link"] = "down";
-       device(facts)["trouble"] = "nobody there";
+       device(facts)["trouble"] = "the MTUs differ";
      }},
     {Severity::kProblem, "link", "bring its interface up",
      [](Facts& facts) {
@@ -94,6 +101,11 @@ const Ill kIll[] = {
      }},
     {Severity::kProblem, "address", "uroce addr --device uroce0 add",
      [](Facts& facts) { device(facts)["addresses"].erase(1); }},
+    {Severity::kProblem, "address", "ip address add ADDRESS/N dev w0)",
+     [](Facts& facts) {
+       device(facts)["port"] = "udp,iface=w0,segments=1";
+       device(facts)["addresses"].clear();
+     }},
     {Severity::kNote, "mtu", "an MTU of 4200 carries 4096",
      [](Facts& facts) { device(facts)["path_mtu"] = 1024U; }},
     {Severity::kNote, "loss", "missed 7 packets",

@@ -77,7 +77,8 @@ TEST(VdevSpec, KnowsWhichDriversUseAKernelInterface) {
 TEST(HostInterface, TroubleIsASentence) {
   HostInterface wire{.name = "wire", .index = 3, .mtu = 1'500, .set_up = true, .up = true};
   EXPECT_EQ(interface_trouble("wire", wire, 1'112), "");
-  EXPECT_EQ(interface_trouble("wire", std::nullopt, 1'112), "the interface wire isn't there");
+  EXPECT_EQ(interface_trouble("wire", std::nullopt, 1'112),
+            "the interface wire isn't there (`ip link` lists those there are)");
   wire.mtu = 700;
   EXPECT_NE(interface_trouble("wire", wire, 1'112).find("has an MTU of 700"), std::string::npos);
   wire.up = false;
