@@ -168,8 +168,8 @@ void Reload::take_port(std::size_t index, const DaemonPort& wanted, Lines* lines
 
 // Additions come first, so that a port always has an address; an address that gets another prefix
 // or VLAN must be removed before it is added again. Addresses that `uroce addr` added aren't
-// touched. A failure is reported in a line, doesn't prevent other changes, and is retried by the
-// next reload.
+// touched until the file has them, too. A failure is reported in a line, doesn't prevent other
+// changes, and is retried by the next reload.
 void Reload::take_addresses(std::size_t index, const DaemonPort& wanted, Lines* lines) {
   const std::vector<IpPrefix> before = given_.ports[index].addresses;
   for (const IpPrefix& prefix : wanted.addresses) {
@@ -193,6 +193,13 @@ void Reload::take_addresses(std::size_t index, const DaemonPort& wanted, Lines* 
 
 void Reload::bring_address(std::size_t index, const IpPrefix& prefix, Lines* lines) {
   Device& device = card_.devices()[index];
+  // `uroce addr` may have added it; the entry at index 0 follows from the Ethernet address.
+  const auto& entries = device.gids().entries();
+  if (contains({entries.begin() + 1, entries.end()}, prefix)) {
+    given_.ports[index].addresses.push_back(prefix);
+    lines->push_back(device.name() + ": ip: " + to_string(prefix) + " was there already");
+    return;
+  }
   if (Status status = add_address(card_, kernel_, device, prefix); !status) {
     lines->push_back(device.name() + ": ip: " + status.error().message);
     return;

@@ -48,6 +48,14 @@ TEST_F(ReloadedAddresses, MayHaveBeenRemovedAlready) {
   EXPECT_TRUE(hang_up({"10.0.0.1/24"}, "nothing changed"));
 }
 
+TEST_F(ReloadedAddresses, MayHaveBeenAddedAlready) {
+  ASSERT_TRUE(add_address(rig.card, rig.kernel, device(), *parse_prefix("10.0.0.5/24")));
+  EXPECT_TRUE(hang_up({"10.0.0.1/24", "10.0.0.5/24"}, "10.0.0.5/24 was there already"));
+  EXPECT_TRUE(hang_up({"10.0.0.1/24", "10.0.0.5/24"}, "nothing changed"));
+  EXPECT_TRUE(hang_up({"10.0.0.1/24"}, "10.0.0.5/24 is removed"));
+  EXPECT_FALSE(has("10.0.0.5"));
+}
+
 TEST_F(ReloadedAddresses, GetAnotherPrefixOrVlan) {
   ASSERT_TRUE(hang_up({"10.0.0.1/24", "10.0.0.2/24"}, "10.0.0.2/24 is added"));
   EXPECT_TRUE(hang_up({"10.0.0.1/16"}, "10.0.0.1/16 is added"));
@@ -60,7 +68,7 @@ TEST_F(ReloadedAddresses, GetAnotherPrefixOrVlan) {
 
 TEST_F(ReloadedAddresses, ThatCannotBeAddedDontKeepOthersFromRemoval) {
   ASSERT_TRUE(hang_up({"10.0.0.1/24", "10.0.0.2/24"}, "10.0.0.2/24 is added"));
-  ASSERT_TRUE(add_address(rig.card, rig.kernel, device(), *parse_prefix("10.0.0.4/24")));
+  ASSERT_TRUE(add_address(rig.card, rig.kernel, device(), *parse_prefix("10.0.0.4/16")));
   EXPECT_TRUE(hang_up({"10.0.0.1/24", "10.0.0.4/24"}, "10.0.0.2/24 is removed"));
   EXPECT_FALSE(has("10.0.0.2"));
   EXPECT_TRUE(has("10.0.0.4"));
