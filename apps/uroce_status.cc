@@ -30,8 +30,10 @@ void print_device(const Json& device) {
     std::printf("  %s\n", trouble.c_str());
   }
   for (const Json& address : device["addresses"]) {
-    std::printf("  GID %s: %s\n", text_of(address["index"]).c_str(),
-                text_of(address["address"]).c_str());
+    const bool claimed = address.contains("claimed_by");
+    std::printf("  GID %s: %s%s\n", text_of(address["index"]).c_str(),
+                text_of(address["address"]).c_str(),
+                claimed ? (", also claimed by " + text_of(address["claimed_by"])).c_str() : "");
   }
   std::printf("  %s\n", counters(device, {"mtu", "path_mtu", "speed_mbps"}).c_str());
   std::printf("  RoCE: %s\n", counters(device["hw_counters"], {}).c_str());

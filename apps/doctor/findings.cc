@@ -123,6 +123,12 @@ void examine_addresses(const Json& device, Findings& findings) {
       usable +=
           (usable.empty() ? "" : ", ") + std::to_string(index) + " for " + text(address, "address");
     }
+    if (const std::string other = text(address, "claimed_by"); !other.empty()) {
+      problem(findings, "address",
+              name + ": " + text(address, "address") + " is also claimed by " + other + " (heard " +
+                  std::to_string(number(address, "claimed_seconds_ago")) +
+                  " s ago): two hosts have this address; give one of them another");
+    }
   }
   const std::string interface = followed_interface(text(device, "port"));
   if (usable.empty() && !interface.empty()) {

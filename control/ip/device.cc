@@ -76,11 +76,13 @@ bool Device::follow_mac() {
     return false;
   }
   gids_.follow_mac(mac_);
+  claims_.forget_all();  // it may have been ours already
   return true;
 }
 
 // At most as many as the daemon may have unresolved at a time.
 void Device::ask_again(Time now) {
+  claims_.forget_all();
   announce();
   neighbours_.forget_answers(now);
   for (const auto& [address, mac] : moves_.used()) {
@@ -249,8 +251,13 @@ bool Device::learn_neighbour(const LinkAddress& address, const EtherAddress& mac
                              Time now) {
   const Gid& gid = address.gid;
   const Gid unspecified_ipv4{{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xFF, 0xFF, 0, 0, 0, 0}};
-  if (gid.is_zero() || gid == unspecified_ipv4 || is_multicast(gid) || gids_.owns(gid) ||
-      !gids_.on_link(address)) {
+  if (gid.is_zero() || gid == unspecified_ipv4 || is_multicast(gid) || !gids_.on_link(address)) {
+    return false;
+  }
+  if (gids_.owns(gid)) {
+    if (gids_.owns(address) && mac != mac_) {
+      claims_.heard(gid, mac, now);
+    }
     return false;
   }
   moves_.announced(address, mac);
@@ -299,6 +306,14 @@ Result<std::uint32_t> Device::add_address(const IpPrefix& prefix) {
     announce({prefix.address, prefix.vlan});
   }
   return index;
+}
+
+Status Device::remove_address(const Gid& address) {
+  Status removed = gids_.remove(address);
+  if (removed) {
+    claims_.forget(address);
+  }
+  return removed;
 }
 
 std::optional<LinkAddress> Device::next_hop(const LinkAddress& address) const {

@@ -16,6 +16,7 @@
 #include "abi/command_records.h"
 #include "base/result.h"
 #include "base/time.h"
+#include "control/ip/address_claims.h"
 #include "control/ip/arp.h"
 #include "control/ip/gateways.h"
 #include "control/ip/gid_table.h"
@@ -80,6 +81,9 @@ class Device {
   bool on_frame(std::span<const std::byte> frame, Time now);
   // Peers of resolved paths whose Ethernet address has changed.
   [[nodiscard]] NeighbourMoves& moves() { return moves_; }
+  // Other hosts that use addresses of ours.
+  [[nodiscard]] AddressClaims& claims() { return claims_; }
+  [[nodiscard]] const AddressClaims& claims() const { return claims_; }
   // The ICMP error in such a frame, if it concerns a packet of ours.
   [[nodiscard]] std::optional<PathError> path_error(std::span<const std::byte> frame) const;
   // Repeats requests and gives up those that are due. True: pending resolve() calls must be
@@ -105,7 +109,7 @@ class Device {
 
   // Adds an address at run time; the caller notifies workers, programs and the kernel.
   Result<std::uint32_t> add_address(const IpPrefix& prefix);
-  Status remove_address(const Gid& address) { return gids_.remove(address); }
+  Status remove_address(const Gid& address);
 
   // Routers for destinations outside our subnets.
   void set_gateways(Gateways gateways) { gateways_ = std::move(gateways); }
@@ -142,6 +146,7 @@ class Device {
   MulticastGroups groups_;
   Neighbours neighbours_;
   NeighbourMoves moves_;
+  AddressClaims claims_;
   SendFrame send_;
   bool link_up_;
 };

@@ -113,7 +113,18 @@ Json identity_status(const Device& device) {
           {"interface_index", port.netdev_index}};
 }
 
-Json device_status(const RoceCounters& counted, const Latencies& latencies, const Device& device) {
+Json address_status(std::uint32_t index, const IpPrefix& entry, const AddressClaims& claims,
+                    Time now) {
+  Json json = {{"index", index}, {"address", to_string(entry)}, {"vlan", entry.vlan}};
+  if (const AddressClaims::Claim* const claim = claims.find(entry.address)) {
+    json["claimed_by"] = to_string(claim->mac);
+    json["claimed_seconds_ago"] = (now - claim->heard) / kNanosecondsPerSecond;
+  }
+  return json;
+}
+
+Json device_status(const RoceCounters& counted, const Latencies& latencies, const Device& device,
+                   Time now) {
   Json hw_counters = Json::object();
   add_counters(hw_counters, counted, true);
   const PortInfo info = device.port().info();
@@ -126,7 +137,7 @@ Json device_status(const RoceCounters& counted, const Latencies& latencies, cons
   for (std::uint32_t index = 0; index < device.gids().entries().size(); ++index) {
     const IpPrefix& entry = device.gids().entries()[index];
     if (!entry.address.is_zero()) {
-      addresses.push_back({{"index", index}, {"address", to_string(entry)}, {"vlan", entry.vlan}});
+      addresses.push_back(address_status(index, entry, device.claims(), now));
     }
   }
   return {{"name", device.name()},
@@ -352,7 +363,8 @@ std::string StatusReport::visit_some(const Session& session, std::size_t* visits
 std::string StatusReport::devices() {
   Json all = Json::array();
   for (const Device& device : card_.devices()) {
-    all.push_back(device_status(counted_[device.index()], latencies_[device.index()], device));
+    all.push_back(
+        device_status(counted_[device.index()], latencies_[device.index()], device, card_.now()));
   }
   const bool complete = std::find(answers_.begin(), answers_.end(), false) == answers_.end();
   return ",\"complete\":" + text(Json(complete)) + ",\"devices\":" + text(all) +

@@ -44,6 +44,23 @@ class Devices(AddressCase):
             self.assertIn("there is no device uroce9", answer.stderr)
 
 
+class Claims(AddressCase):
+    def test_an_address_of_two_hosts_is_reported_by_both(self):
+        """The second announces it when it gets it, and the first answers."""
+        wire = self.wire("veth")
+        for end in (wire.server, wire.client):
+            self._add(end, "10.77.5.9/24")
+        for end, other in ((wire.server, wire.client), (wire.client, wire.server)):
+            mac = self.status(other.daemon)["devices"][0]["mac"]
+            claim = f"10.77.5.9 is also claimed by {mac}"
+            wait_until(lambda end=end, claim=claim: claim in end.daemon.process.err(), 30, claim)
+            shown = {address["address"]: address.get("claimed_by") for address in self.status(end.daemon)["devices"][0]["addresses"]}
+            self.assertEqual(shown.pop("10.77.5.9/24"), mac)
+            self.assertEqual(set(shown.values()), {None})
+            self.assertIn(f"10.77.5.9/24, also claimed by {mac}", self.uroce("status", daemon=end.daemon).stdout)
+        wire.stop()
+
+
 class Ipv6(AddressCase):
     def test_connections(self):
         """Between two daemons that find each other by neighbour discovery; many clients at once. glibc understands IPv6

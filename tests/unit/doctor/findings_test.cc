@@ -106,6 +106,11 @@ const Ill kIll[] = {
        device(facts)["port"] = "udp,iface=w0,segments=1";
        device(facts)["addresses"].clear();
      }},
+    {Severity::kProblem, "address", "10.0.0.1/24 is also claimed by 02:00:00:00:00:09 (heard 12 s",
+     [](Facts& facts) {
+       device(facts)["addresses"][1]["claimed_by"] = "02:00:00:00:00:09";
+       device(facts)["addresses"][1]["claimed_seconds_ago"] = 12U;
+     }},
     {Severity::kNote, "mtu", "an MTU of 4200 carries 4096",
      [](Facts& facts) { device(facts)["path_mtu"] = 1024U; }},
     {Severity::kNote, "loss", "missed 7 packets",

@@ -101,6 +101,33 @@ TEST_F(DeviceTest, AsksFromTheSubnetsAddressAndLearns) {
   EXPECT_EQ(mac, kTheirs);
 }
 
+// Anybody can send claims, so they are bounded by our addresses, and the log by its throttle.
+TEST_F(DeviceTest, AnotherHostWithAnAddressOfOursIsNoticed) {
+  constexpr EtherAddress kThird{{2, 0, 0, 0, 0, 3}};
+  EXPECT_FALSE(device.on_frame(build_arp_request(kTheirs, kOurIp, kOurIp), now));
+  ASSERT_NE(device.claims().find(kOurIp), nullptr);
+  EXPECT_EQ(device.claims().find(kOurIp)->mac, kTheirs);
+  EXPECT_EQ(device.claims().next_line(now), kOurIp);
+  EXPECT_EQ(device.claims().next_line(now + LineThrottle::kSilence), std::nullopt) << "said once";
+  EXPECT_FALSE(device.on_frame(build_announcement(kTheirs, kOurIpv6), now));
+  EXPECT_FALSE(device.on_frame(build_arp_request(kThird, kOurIp, kOurIp), now + 1));
+  EXPECT_EQ(device.claims().find(kOurIp)->mac, kThird);
+  EXPECT_EQ(device.claims().next_line(now + 1), std::nullopt) << "throttled";
+  now += LineThrottle::kSilence;
+  EXPECT_EQ(device.claims().next_line(now), kOurIp);
+  EXPECT_EQ(device.claims().next_line(now + LineThrottle::kSilence), kOurIpv6);
+  ASSERT_TRUE(device.remove_address(kOurIp));
+  EXPECT_EQ(device.claims().find(kOurIp), nullptr);
+}
+
+TEST_F(DeviceTest, WhoUsesAddressesOfItsOwnClaimsNone) {
+  device.on_frame(build_arp_request(kOurs, kOurIp, kOurIp), now);                  // the kernel's
+  device.on_frame(build_arp_request(kTheirs, {kOurIp, 5}, kOurIp), now);           // another VLAN
+  device.on_frame(build_arp_request(kTheirs, *parse_ip("0.0.0.0"), kOurIp), now);  // a probe
+  device.on_frame(build_arp_request(kTheirs, kTheirIp, kOurIp), now);
+  EXPECT_EQ(device.claims().find(kOurIp), nullptr);
+}
+
 TEST_F(DeviceTest, AsksForIpv6ByNeighbourDiscovery) {
   const Gid peer = *parse_ip("fd00::2");
   EXPECT_EQ(*device.resolve(peer, now, &mac), Device::Resolution::kPending);
