@@ -4,12 +4,13 @@
 #include <cstdlib>
 #include <tuple>
 
+#include "dataplane/wire/path_mtu.h"
 #include "dataplane/wire/psn.h"
 
 namespace uroce::check {
 namespace {
 
-constexpr std::uint32_t kMtuMin = 256, kMtuMax = 4'096, kMtuUnknown = 1'024;
+constexpr std::uint32_t kMtuUnknown = 1'024;
 // An answer's PSN is no further from what was asked last.
 constexpr std::uint32_t kNear = 1U << 16U;
 
@@ -27,8 +28,7 @@ std::uint16_t udp_source_port_of(const Packet& packet) {
 void learn_mtu(HalfConnection& half, const Packet& packet) {
   const OpcodeInfo& info = opcode_info(packet.opcode);
   const std::uint32_t length = packet.payload_length;
-  const bool power = length >= kMtuMin && length <= kMtuMax && (length & (length - 1)) == 0;
-  if (info.payload && !info.last && power) {
+  if (info.payload && !info.last && is_path_mtu(length)) {
     half.mtu = std::max(half.mtu, length);
   }
   half.payload_max = std::max(half.payload_max, length);
@@ -36,7 +36,7 @@ void learn_mtu(HalfConnection& half, const Packet& packet) {
 
 std::uint32_t smallest_mtu_for(std::uint32_t payload) {
   std::uint32_t mtu = kMtuUnknown;
-  while (mtu < payload && mtu < kMtuMax) {
+  while (mtu < payload && mtu < kPathMtuMax) {
     mtu *= 2;
   }
   return mtu;

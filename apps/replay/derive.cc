@@ -269,7 +269,7 @@ class Deriver {
     const std::size_t end = std::min(flow.records.size(), request + packets + kOutstandingMax);
     for (std::size_t i = request + 1; i < end && seen.size() < packets; ++i) {
       const Packet& answer = *flow.records[i].packet;
-      const std::uint32_t number = (answer.psn - read.packet->psn) & kPsnMask;
+      const std::uint32_t number = psn_distance(read.packet->psn, answer.psn);
       if (opcode_info(answer.opcode).operation != Operation::kReadResponse || number >= packets ||
           std::uint64_t{number} * flow.mtu + answer.payload_length > range.length ||
           !seen.insert(number).second) {

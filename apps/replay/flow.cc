@@ -5,6 +5,7 @@
 #include <optional>
 #include <tuple>
 
+#include "dataplane/wire/path_mtu.h"
 #include "dataplane/wire/psn.h"
 
 namespace uroce::replay {
@@ -39,11 +40,10 @@ void learn_mtu(Flow& flow, const Packet& packet) {
   const bool answer_of_several = packet.opcode == Opcode::kRcReadResponseFirst ||
                                  packet.opcode == Opcode::kRcReadResponseMiddle;
   const std::uint32_t length = packet.payload_length;
-  const bool is_mtu = length >= 256 && length <= 4096 && (length & (length - 1)) == 0;
-  if ((answer_of_several || (info.request && info.payload && !info.last)) && is_mtu) {
+  if ((answer_of_several || (info.request && info.payload && !info.last)) && is_path_mtu(length)) {
     flow.mtu = length;
   } else {
-    while (flow.mtu < 4096 && flow.mtu < length) {
+    while (flow.mtu < kPathMtuMax && flow.mtu < length) {
       flow.mtu *= 2;
     }
   }
@@ -102,7 +102,7 @@ class Answers {
       if (!record->request) {
         continue;
       }
-      const std::uint32_t distance = (psn - record->packet->psn) & kPsnMask;
+      const std::uint32_t distance = psn_distance(record->packet->psn, psn);
       const std::uint32_t psns = record->packet->opcode == Opcode::kRcReadRequest
                                      ? record->packet->reth().length / flow.mtu + 1
                                      : 1;

@@ -44,7 +44,7 @@ std::uint32_t Responder::transmit_kept_report(Turn& turn) {
     return 0;
   }
   KeptReport report{.serial = ++report_serial_};
-  report.psns = kept_.count() == 0 ? 0 : distance(expected_psn_, newest_kept_) + 1;
+  report.psns = kept_.count() == 0 ? 0 : psn_distance(expected_psn_, newest_kept_) + 1;
   for (std::uint32_t i = 1; i < report.psns; ++i) {
     report.kept[i] = kept_.has(psn_add(expected_psn_, i));
   }
@@ -81,7 +81,7 @@ Drop Requester::on_kept_report(std::uint32_t psn, const KeptReport& report, cons
   const auto arrived = [&](std::uint32_t at) {
     return psn_difference(at, psn) < 0
                ? !queue_.entry(index_of(at)).wants_response()
-               : distance(psn, at) < report.psns && report.kept[distance(psn, at)];
+               : psn_distance(psn, at) < report.psns && report.kept[psn_distance(psn, at)];
   };
   repair_.closed(arrived, turn.now);
   std::uint32_t index = queue_.tail();
@@ -106,7 +106,7 @@ bool Requester::take_report_of(const SendEntry& entry, std::uint32_t psn,
     if (psn_difference(at, newest) > 0 || psn_difference(at, cursor_psn_) >= 0) {
       return false;
     }
-    if (report.kept[distance(psn, at)]) {
+    if (report.kept[psn_distance(psn, at)]) {
       kept_reports_.note(unacked_psn_, at);
     } else {
       add_reported(at, entry, newest);

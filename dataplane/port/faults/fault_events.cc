@@ -146,7 +146,7 @@ std::optional<FaultAction> FaultEvents::pass(const Packet& packet) {
     return std::nullopt;
   }
   const Seen& seen = info.request ? requests_[*place] : responses_[*place];
-  const std::uint32_t psn = distance(seen.first_psn, packet.psn);
+  const std::uint32_t psn = psn_distance(seen.first_psn, packet.psn);
   std::optional<FaultAction> action;
   for (Waiting& waiting : events_) {
     const FaultEvent& event = waiting.event;

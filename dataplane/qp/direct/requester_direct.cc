@@ -29,7 +29,7 @@ bool Requester::may_go_directly(const SendEntry& entry, const Turn& turn) const 
 [[gnu::flatten]] std::uint32_t Requester::send_directly(Turn& turn, std::uint32_t bytes_max) {
   const SendEntry& entry = queue_.entry(cursor_index_);
   const bool asks = entry.wants_response();
-  const std::uint32_t first = distance(entry.first_psn, cursor_psn_);
+  const std::uint32_t first = psn_distance(entry.first_psn, cursor_psn_);
   const std::uint32_t rest = entry.packet_count - first;
   const std::uint32_t packets = asks ? rest : std::min(rest, std::max(1U, bytes_max >> mtu_shift_));
   const std::uint32_t offset = first << mtu_shift_;
@@ -83,7 +83,7 @@ void Requester::took_directly(const SendEntry& entry, std::uint32_t packets, std
   }
   if (entry.wants_response()) {
     asked_ = true;
-    asked_psn_ = psn_add(cursor_psn_, kPsnMask);
+    asked_psn_ = psn_before(cursor_psn_);
     read_frames_out_ += entry.opcode == abi::WrOpcode::kRdmaRead ? packets : 0;
     return;
   }
@@ -106,7 +106,7 @@ bool Requester::take_directly(const DirectAnswer& answer, Turn& turn) {
   const SendEntry& entry = queue_.entry(tail);
   const FaultSlot& slot = qp_.fault_slots_[static_cast<std::size_t>(FaultRole::kCompleter)];
   const bool reads = entry.opcode == abi::WrOpcode::kRdmaRead;
-  const std::uint32_t first = distance(entry.first_psn, answer.psn);
+  const std::uint32_t first = psn_distance(entry.first_psn, answer.psn);
   const std::uint32_t offset = first << mtu_shift_;
   const bool suits =
       reads ? answer.operation == Operation::kReadRequest &&

@@ -1,7 +1,9 @@
 #include "dataplane/qp/queues/completion_queue.h"
 
 #include <algorithm>
+#include <bit>
 #include <cerrno>
+#include <string>
 #include <utility>
 
 #include "base/check.h"
@@ -11,6 +13,7 @@
 #include "dataplane/qp/turn.h"
 
 namespace uroce {
+
 CompletionQueue::CompletionQueue(const Config& config)
     : handle_(config.handle),
       event_descriptor_(config.event_descriptor),
@@ -19,7 +22,7 @@ CompletionQueue::CompletionQueue(const Config& config)
       mask_(config.entry_count - 1),
       control_(config.control),
       entries_(config.entries) {
-  UROCE_CHECK(config.entry_count != 0 && (config.entry_count & mask_) == 0);
+  UROCE_CHECK(std::has_single_bit(config.entry_count));
 }
 
 bool CompletionQueue::push(const abi::Cqe& cqe, bool solicited, EventSink& events) {
@@ -148,7 +151,7 @@ void CompletionQueue::moderate(std::uint32_t count, Duration period) {
 
 Result<bool> CompletionQueue::resize(abi::Cqe* entries, std::uint32_t entry_count,
                                      RingResize* move) {
-  UROCE_CHECK(entry_count != 0 && (entry_count & (entry_count - 1)) == 0);
+  UROCE_CHECK(std::has_single_bit(entry_count));
   const LockWhen lock(shared_, lock_);
   // Acquire, as in push(): the program has read the entries that it released.
   const std::uint32_t consumer = control_->ring.consumer.value.load(std::memory_order_acquire);

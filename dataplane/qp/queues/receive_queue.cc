@@ -1,5 +1,6 @@
 #include "dataplane/qp/queues/receive_queue.h"
 
+#include <bit>
 #include <cerrno>
 #include <cstring>
 #include <string>
@@ -25,7 +26,7 @@ ReceiveQueue::ReceiveQueue(const Config& config)
       stride_(config.stride),
       sge_max_(config.sge_max),
       users_(config.users) {
-  UROCE_CHECK(config.entry_count != 0 && (config.entry_count & mask_) == 0);
+  UROCE_CHECK(std::has_single_bit(config.entry_count));
   UROCE_CHECK(sge_max_ <= kSgeMax && stride_ >= abi::recv_stride(sge_max_));
 }
 
@@ -103,7 +104,7 @@ std::uint32_t ReceiveQueue::limit() {
 }
 
 Result<bool> ReceiveQueue::resize(std::byte* entries, std::uint32_t entry_count, RingResize* move) {
-  UROCE_CHECK(entry_count != 0 && (entry_count & (entry_count - 1)) == 0);
+  UROCE_CHECK(std::has_single_bit(entry_count));
   const LockWhen lock(locks(), lock_);
   const std::uint32_t left = waiting();
   if (broken_ || left > mask_ + 1) {

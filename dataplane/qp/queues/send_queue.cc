@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <atomic>
+#include <bit>
 #include <cstring>
 
 #include "abi/operations.h"
+#include "base/check.h"
 #include "dataplane/qp/failure.h"
 #include "dataplane/qp/memory/memory.h"
 #include "dataplane/qp/qp.h"
@@ -67,7 +69,7 @@ SendQueue::SendQueue(const QpConfig& config)
   if (control_ == nullptr) {
     return;  // a queue pair that never sends (an XRC target)
   }
-  UROCE_CHECK(config.send_entry_count != 0 && (config.send_entry_count & mask_) == 0);
+  UROCE_CHECK(std::has_single_bit(config.send_entry_count));
   UROCE_CHECK(ring_stride_ >= abi::send_stride(sge_max_, inline_max_));
   entries_ = make_huge_slab_array<SendEntry>(config.send_entry_count);
   tails_ = make_huge_slab_array<std::byte>(std::size_t{config.send_entry_count} * tail_stride_);

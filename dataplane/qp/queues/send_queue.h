@@ -26,6 +26,7 @@
 #include "base/prefetch.h"
 #include "dataplane/qp/attributes.h"
 #include "dataplane/qp/failure.h"
+#include "dataplane/wire/psn.h"
 
 namespace uroce {
 
@@ -97,6 +98,9 @@ struct SendEntry {
     return opcode == abi::WrOpcode::kLocalInv || opcode == abi::WrOpcode::kBindMw;
   }
   [[nodiscard]] bool has(abi::SendFlags flag) const { return (flags & flag) != 0; }
+
+  // The PSN behind its last one; valid from kBegun on.
+  [[nodiscard]] std::uint32_t end_psn() const { return psn_add(first_psn, packet_count); }
 
   // It can't be sent, and completes so in its turn.
   void refuse(abi::WcStatus why, Failure failure) {

@@ -30,7 +30,7 @@ class KeptPackets {
 
   // False if it is too far ahead of `next`, buffered already, or there are too many.
   [[nodiscard]] bool may_add(std::uint32_t next, std::uint32_t psn) const {
-    return distance(next, psn) < kSpan && !has(psn) && count_ < kMax;
+    return psn_distance(next, psn) < kSpan && !has(psn) && count_ < kMax;
   }
   // REQUIRES: may_add()
   void add(std::uint32_t psn) {
@@ -43,7 +43,7 @@ class KeptPackets {
     if (count_ == 0) [[likely]] {
       return;
     }
-    for (std::uint32_t left = distance(from, to); left != 0 && count_ != 0; --left) {
+    for (std::uint32_t left = psn_distance(from, to); left != 0 && count_ != 0; --left) {
       remove(from);
       from = psn_add(from, 1);
     }

@@ -31,7 +31,7 @@ bool Repair::shrink(std::uint32_t index, std::uint32_t psn, Time now) {
     return true;
   }
   // Part of a READ has been answered: the rest is on its way, and isn't measured.
-  hole.count = distance(psn, hole.end());
+  hole.count = psn_distance(psn, hole.end());
   hole.psn = psn;
   hole.asked = now;
   hole.tries += hole.tries == 1 ? 1 : 0;
@@ -46,7 +46,7 @@ bool Repair::filled(std::uint32_t psn, Time now) {
 
 bool Repair::in(std::uint32_t psn, std::uint32_t end) const {
   return std::any_of(holes_.begin(), holes_.begin() + count_, [&](const Hole& hole) {
-    return distance(psn, hole.psn) < distance(psn, end);
+    return psn_distance(psn, hole.psn) < psn_distance(psn, end);
   });
 }
 

@@ -71,7 +71,7 @@ void Requester::settle_answered(Turn& turn) {
 }
 
 bool Requester::outstanding(std::uint32_t psn) const {
-  return distance(unacked_psn_, psn) < distance(unacked_psn_, high_psn_);
+  return psn_distance(unacked_psn_, psn) < psn_distance(unacked_psn_, high_psn_);
 }
 
 // The peer has executed everything before `end_psn`: retires what that completes. False if a READ
@@ -82,10 +82,10 @@ bool Requester::outstanding(std::uint32_t psn) const {
   bool missing = false;
   while (unacked_psn_ != end_psn && !missing) {
     const SendEntry& entry = queue_.entry(queue_.tail());
-    const std::uint32_t entry_end = psn_add(entry.first_psn, entry.packet_count);
+    const std::uint32_t entry_end = entry.end_psn();
     if (entry.wants_response()) {
       missing = true;
-    } else if (distance(unacked_psn_, end_psn) < distance(unacked_psn_, entry_end)) {
+    } else if (psn_distance(unacked_psn_, end_psn) < psn_distance(unacked_psn_, entry_end)) {
       unacked_psn_ = end_psn;
     } else {
       unacked_psn_ = entry_end;
@@ -119,11 +119,12 @@ void Requester::progressed(std::uint32_t unacked_psn_before, const Turn& turn) {
   }
   start_counters_afresh();
   rnr_waiting_ = false;
-  window_acknowledged(distance(unacked_psn_before, unacked_psn_), turn);
+  window_acknowledged(psn_distance(unacked_psn_before, unacked_psn_), turn);
   repair_.advanced(unacked_psn_, turn.now);
   kept_.passed(unacked_psn_before, unacked_psn_);
   kept_reports_.passed(unacked_psn_before, unacked_psn_);
-  if (distance(unacked_psn_before, cursor_psn_) < distance(unacked_psn_before, unacked_psn_)) {
+  if (psn_distance(unacked_psn_before, cursor_psn_) <
+      psn_distance(unacked_psn_before, unacked_psn_)) {
     go_back();  // forwards: what was about to be sent again has arrived meanwhile
   }
   arm_timer(turn.now);

@@ -16,7 +16,7 @@ Step Requester::on_read_response(const Packet& packet, Turn& turn, Drop* drop) {
     return answer_missing(packet, turn, drop);
   }
   const SendEntry& entry = queue_.entry(queue_.tail());
-  const std::uint32_t index = (packet.psn - entry.first_psn) & kPsnMask;
+  const std::uint32_t index = psn_distance(entry.first_psn, packet.psn);
   const std::uint32_t offset = index << mtu_shift_;
   // Whether a READ retried from the middle is answered with FIRST or ONLY, or continued with MIDDLE
   // or LAST, differs between peers (Responder::replay_read); only the end must be at the right PSN:
@@ -77,7 +77,7 @@ void Requester::take_answered(std::uint32_t psns, std::uint32_t length, Turn& tu
   }
   const std::uint32_t before = unacked_psn_;
   unacked_psn_ = psn_add(unacked_psn_, psns);
-  if (unacked_psn_ == psn_add(entry.first_psn, entry.packet_count)) {
+  if (unacked_psn_ == entry.end_psn()) {
     retire_oldest(turn);
   }
   progressed(before, turn);

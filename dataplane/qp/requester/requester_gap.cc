@@ -44,22 +44,22 @@ void Requester::ask_for_missing() {
   if (rnr_waiting_ || cursor_psn_ == unacked_psn_) {
     return;  // all of it is about to be sent
   }
-  const std::uint32_t window = distance(unacked_psn_, kept_end_);
+  const std::uint32_t window = psn_distance(unacked_psn_, kept_end_);
   std::uint32_t from = unacked_psn_;
   for (std::uint32_t index = queue_.tail(); index != begun_index_; ++index) {
     const SendEntry& entry = queue_.entry(index);
-    if (distance(unacked_psn_, from) >= window) {
+    if (psn_distance(unacked_psn_, from) >= window) {
       break;
     }
     if (entry.wants_response()) {
       ask_for_missing_of(entry, from);
     }
-    from = psn_add(entry.first_psn, entry.packet_count);
+    from = entry.end_psn();
   }
 }
 
 void Requester::ask_for_missing_of(const SendEntry& entry, std::uint32_t from) {
-  const std::uint32_t entry_end = psn_add(entry.first_psn, entry.packet_count);
+  const std::uint32_t entry_end = entry.end_psn();
   const auto missing = [&](std::uint32_t psn) {
     return psn != entry_end && psn != kept_end_ && !kept_.has(psn);
   };
@@ -70,10 +70,11 @@ void Requester::ask_for_missing_of(const SendEntry& entry, std::uint32_t from) {
   while (missing(end)) {
     end = psn_add(end, 1);
   }
-  if (end != from && distance(from, cursor_psn_) != 0 && !repair_.in(entry.first_psn, entry_end)) {
+  if (end != from && psn_distance(from, cursor_psn_) != 0 &&
+      !repair_.in(entry.first_psn, entry_end)) {
     round_trip_.cancel();
     loss_shown_ = true;
-    qp_.counters_.implied_nak_seq_err += repair_.add(from, distance(from, end)) ? 1 : 0;
+    qp_.counters_.implied_nak_seq_err += repair_.add(from, psn_distance(from, end)) ? 1 : 0;
   }
 }
 

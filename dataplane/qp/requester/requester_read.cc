@@ -12,7 +12,7 @@ namespace uroce {
 // rest from the cursor on, with the address advanced (IBTA vol. 1, 9.7.5.1.3). The PSNs stay those
 // of the responses.
 std::uint32_t Requester::send_read(const SendEntry& entry, Turn& turn) {
-  const std::uint32_t done = (cursor_psn_ - entry.first_psn) & kPsnMask;
+  const std::uint32_t done = psn_distance(entry.first_psn, cursor_psn_);
   const std::uint32_t offset = done << mtu_shift_;
   const std::uint32_t rest = entry.packet_count - done;
   const bool part = hole_count_ != 0 && hole_count_ < rest;
@@ -51,7 +51,7 @@ std::uint32_t Requester::read_frames_out() const {
   // Responses requested again from a peer that has fallen silent may never come.
   return reads_out_ == 0 || silent_timeouts_ != 0
              ? 0
-             : std::min(read_frames_out_, distance(unacked_psn_, high_psn_));
+             : std::min(read_frames_out_, psn_distance(unacked_psn_, high_psn_));
 }
 
 std::uint32_t Requester::send_atomic(const SendEntry& entry, Turn& turn) {

@@ -12,7 +12,7 @@ namespace uroce {
 // The entry that a PSN lies in. REQUIRES: it is outstanding.
 std::uint32_t Requester::index_of(std::uint32_t psn) const {
   std::uint32_t index = queue_.tail();
-  while (distance(queue_.entry(index).first_psn, psn) >= queue_.entry(index).packet_count) {
+  while (psn_distance(queue_.entry(index).first_psn, psn) >= queue_.entry(index).packet_count) {
     ++index;
   }
   return index;
@@ -55,7 +55,7 @@ std::uint32_t Requester::oldest_count() const {
   if (entry.opcode != abi::WrOpcode::kRdmaRead) {
     return 1;
   }
-  const std::uint32_t rest = entry.packet_count - distance(entry.first_psn, unacked_psn_);
+  const std::uint32_t rest = entry.packet_count - psn_distance(entry.first_psn, unacked_psn_);
   std::uint32_t count = 1;
   while (count < rest &&
          (count >= KeptPackets::kSpan || !kept_.has(psn_add(unacked_psn_, count)))) {

@@ -62,7 +62,7 @@ bool Requester::sending() const {
 // How many more packets may be sent. What the peer has kept has left the network, but it keeps no
 // more than KeptPackets::kMax.
 [[gnu::always_inline]] inline std::uint32_t Requester::window_left() const {
-  const std::uint32_t sent = distance(unacked_psn_, cursor_psn_);
+  const std::uint32_t sent = psn_distance(unacked_psn_, cursor_psn_);
   const std::uint32_t kept = std::min(sent, kept_reports_.count());
   const std::uint32_t left = window_.packets() - std::min(window_.packets(), sent - kept);
   return kept == 0 ? left : std::min(left, KeptPackets::kMax - std::min(KeptPackets::kMax, sent));
@@ -72,7 +72,7 @@ bool Requester::sending() const {
   // Usually nothing is outstanding. Beyond a window that has shrunk one packet may be sent with
   // AckReq, or nobody would ever answer.
   return cursor_psn_ == unacked_psn_ || window_left() != 0 ||
-         distance(unacked_psn_, asked_psn_) >= distance(unacked_psn_, cursor_psn_);
+         psn_distance(unacked_psn_, asked_psn_) >= psn_distance(unacked_psn_, cursor_psn_);
 }
 
 [[gnu::always_inline]] inline bool Requester::may_begin(const SendEntry& entry) const {
@@ -91,7 +91,7 @@ bool Requester::sending() const {
     return true;
   }
   return read_frames_wanted_ == 0 && reads_out_ < qp_.attributes_.max_rd_atomic &&
-         distance(unacked_psn_, next_psn_) + entry.packet_count <= kPsnsOutstandingMax;
+         psn_distance(unacked_psn_, next_psn_) + entry.packet_count <= kPsnsOutstandingMax;
 }
 
 bool Requester::has_work() const {
@@ -265,7 +265,7 @@ std::uint32_t Requester::send_request(const SendEntry& entry, Turn& turn) {
   if (frame == nullptr) {
     return 0;
   }
-  const std::uint32_t packet = distance(entry.first_psn, cursor_psn_);
+  const std::uint32_t packet = psn_distance(entry.first_psn, cursor_psn_);
   const std::uint32_t offset = packet << mtu_shift_;
   const std::uint32_t length = std::min(1U << mtu_shift_, entry.length - offset);
   Headers headers = message_headers(entry, packet, 1);
@@ -332,9 +332,8 @@ std::uint32_t Requester::refuse_begun(abi::WcStatus status, Failure failure, Tur
 
 // Whether the packet at the cursor has AckReq: the last of a message, and some before it.
 bool Requester::asks_for_answer(const SendEntry& entry) const {
-  return psn_add(cursor_psn_, 1) == psn_add(entry.first_psn, entry.packet_count) ||
-         entry.wants_response() || hole_count_ != 0 || cursor_psn_ % kAckRequestEvery == 0 ||
-         window_left() <= 1;
+  return psn_add(cursor_psn_, 1) == entry.end_psn() || entry.wants_response() || hole_count_ != 0 ||
+         cursor_psn_ % kAckRequestEvery == 0 || window_left() <= 1;
 }
 
 // Of the packet at the cursor, before sent() moves that on.
@@ -366,10 +365,10 @@ void Requester::sent(const SendEntry& entry, std::uint32_t psns, bool asks, cons
 
 void Requester::advance_cursor(const SendEntry& entry, std::uint32_t psns) {
   cursor_psn_ = psn_add(cursor_psn_, psns);
-  if (cursor_psn_ == psn_add(entry.first_psn, entry.packet_count)) {
+  if (cursor_psn_ == entry.end_psn()) {
     ++cursor_index_;
   }
-  if (distance(unacked_psn_, cursor_psn_) > distance(unacked_psn_, high_psn_)) {
+  if (psn_distance(unacked_psn_, cursor_psn_) > psn_distance(unacked_psn_, high_psn_)) {
     high_psn_ = cursor_psn_;
   }
 }

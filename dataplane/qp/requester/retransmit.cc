@@ -67,7 +67,7 @@ void Requester::retry(Turn& turn) {
 // the queue on the path is full, or the peer keeps nothing and loses more than a packet in each
 // window.
 void Requester::reduce_window() {
-  const std::uint32_t got_through = distance(gone_back_psn_, unacked_psn_);
+  const std::uint32_t got_through = psn_distance(gone_back_psn_, unacked_psn_);
   gone_back_psn_ = unacked_psn_;
   if (qp_.config_.shares_network && qp_.config_.congestion->mode != CongestionMode::kNone &&
       got_through < window_.packets()) {

@@ -17,7 +17,7 @@ void Responder::reset() {
 void Responder::modified(std::uint32_t mask) {
   if ((mask & kQpMaskRqPsn) != 0) {
     expected_psn_ = qp_->attributes_.rq_psn & kPsnMask;
-    ack_psn_ = psn_add(expected_psn_, kPsnMask);
+    ack_psn_ = psn_before(expected_psn_);
     kept_.clear();
   }
   if ((mask & kQpMaskMaxDestRdAtomic) != 0) {
@@ -108,10 +108,10 @@ Step Responder::execute(const Request& request, Turn& turn) {
 // Packets of a SEND or WRITE were executed.
 void Responder::advance(const Request& request) {
   const std::uint32_t next = psn_add(expected_psn_, request.packets);
-  ack_psn_ = psn_add(next, kPsnMask);
+  ack_psn_ = psn_before(next);
   kept_.passed(expected_psn_, next);
   expected_psn_ = next;
-  msn_ = psn_add(msn_, request.info.last ? 1 : 0);
+  msn_ = msn_add(msn_, request.info.last ? 1 : 0);
   ack_msn_ = msn_;
   ack_pending_ = ack_pending_ || request.ack_request;
   if (gap_announced_) [[unlikely]] {
@@ -123,7 +123,7 @@ void Responder::advance(const Request& request) {
 void Responder::advance_read(std::uint32_t psns) {
   kept_.passed(expected_psn_, psn_add(expected_psn_, psns));
   expected_psn_ = psn_add(expected_psn_, psns);
-  msn_ = psn_add(msn_, 1);
+  msn_ = msn_add(msn_, 1);
   if (gap_announced_) [[unlikely]] {
     close_gap();
   }

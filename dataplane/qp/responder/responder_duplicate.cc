@@ -49,7 +49,7 @@ bool Responder::replay_read(const Packet& packet) {
   }
   const Reth reth = packet.reth();
   const std::uint32_t mtu = qp_->attributes_.path_mtu;
-  const std::uint32_t skipped = (packet.psn - resource->psn_first) & kPsnMask;
+  const std::uint32_t skipped = psn_distance(resource->psn_first, packet.psn);
   const std::uint32_t offset = skipped * mtu;
   if (reth.rkey != resource->rkey || reth.address != resource->address + offset ||
       reth.length > resource->length - offset || (reth.length == 0) != (resource->length == 0)) {

@@ -16,7 +16,7 @@ void ResourceRing::resize(std::uint32_t limit) {
   const std::uint32_t kept = std::max(std::min(count_, limit), unanswered);
   std::vector<Resource> slots(std::bit_ceil(std::max({limit, kept, 1U})));
   for (std::uint32_t back = 1; back <= kept; ++back) {
-    slots[(head_ - back) & (slots.size() - 1)] = slots_[(head_ - back) & (slots_.size() - 1)];
+    slots[(head_ - back) & (slots.size() - 1)] = slot(head_ - back);
   }
   slots_ = std::move(slots);
   limit_ = limit;
@@ -27,7 +27,7 @@ bool ResourceRing::full() const {
   if (count_ < limit_ || limit_ == 0) {
     return limit_ == 0;
   }
-  const Resource& oldest = slots_[(head_ - limit_) & (slots_.size() - 1)];
+  const Resource& oldest = slot(head_ - limit_);
   return oldest.pending() && !oldest.replay;
 }
 
@@ -35,7 +35,7 @@ void ResourceRing::push(const Resource& resource) {
   UROCE_CHECK(!full());
   // After resize() there may be more than the limit.
   for (; count_ >= limit_; --count_) {
-    Resource& oldest = slots_[(head_ - count_) & (slots_.size() - 1)];
+    Resource& oldest = slot(head_ - count_);
     if (oldest.pending()) {
       answered(oldest);
     }
@@ -47,15 +47,15 @@ void ResourceRing::push(const Resource& resource) {
   if (pending_count_ == 0) {
     cursor_ = head_;
   }
-  slots_[head_ & (slots_.size() - 1)] = resource;
+  slot(head_) = resource;
   ++head_;
   ++pending_count_;
 }
 
 Resource* ResourceRing::find(std::uint32_t psn) {
   for (std::uint32_t back = 1; back <= count_; ++back) {
-    Resource& resource = slots_[(head_ - back) & (slots_.size() - 1)];
-    if (((psn - resource.psn_first) & kPsnMask) < resource.packets) {
+    Resource& resource = slot(head_ - back);
+    if (psn_distance(resource.psn_first, psn) < resource.packets) {
       return &resource;
     }
   }
@@ -95,10 +95,10 @@ Resource* ResourceRing::next_pending() {
   if (pending_count_ == 0) {
     return nullptr;
   }
-  while (!slots_[cursor_ & (slots_.size() - 1)].pending()) {
+  while (!slot(cursor_).pending()) {
     ++cursor_;
   }
-  return &slots_[cursor_ & (slots_.size() - 1)];
+  return &slot(cursor_);
 }
 
 void ResourceRing::answered(Resource& resource) {

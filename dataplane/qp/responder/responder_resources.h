@@ -75,6 +75,12 @@ class ResourceRing {
   void clear_pending();
 
  private:
+  // Of a free-running index.
+  [[nodiscard]] Resource& slot(std::uint32_t index) { return slots_[index & (slots_.size() - 1)]; }
+  [[nodiscard]] const Resource& slot(std::uint32_t index) const {
+    return slots_[index & (slots_.size() - 1)];
+  }
+
   std::uint32_t pending_count_ = 0;  // first: as a rule it is all that is looked at
   std::uint32_t limit_ = 0;
   std::vector<Resource> slots_;  // a power of two
