@@ -28,18 +28,20 @@ bool Requester::may_go_directly(const SendEntry& entry, const Turn& turn) const 
 // frames must be sent.
 [[gnu::flatten]] std::uint32_t Requester::send_directly(Turn& turn, std::uint32_t bytes_max) {
   const SendEntry& entry = queue_.entry(cursor_index_);
-  const bool asks = entry.wants_response();
+  const bool wants_response = entry.wants_response();
   const std::uint32_t first = psn_distance(entry.first_psn, cursor_psn_);
   const std::uint32_t rest = entry.packet_count - first;
-  const std::uint32_t packets = asks ? rest : std::min(rest, std::max(1U, bytes_max >> mtu_shift_));
+  const std::uint32_t packets =
+      wants_response ? rest : std::min(rest, std::max(1U, bytes_max >> mtu_shift_));
   const std::uint32_t offset = first << mtu_shift_;
-  const std::uint32_t length = asks ? 0 : std::min(packets << mtu_shift_, entry.length - offset);
+  const std::uint32_t length =
+      wants_response ? 0 : std::min(packets << mtu_shift_, entry.length - offset);
   ByteRuns runs;
   if (length != 0 && !locate_payload(entry, offset, length, turn, &runs)) {
     direct_policy_.declined();
     return 0;
   }
-  const Headers headers = !asks ? message_headers(entry, first, packets)
+  const Headers headers = !wants_response ? message_headers(entry, first, packets)
                           : entry.opcode == abi::WrOpcode::kRdmaRead
                               ? read_headers(entry, 0, entry.length)
                               : atomic_headers(entry);
@@ -82,8 +84,8 @@ void Requester::took_directly(const SendEntry& entry, std::uint32_t packets, std
     return;  // transmit() retires it
   }
   if (entry.wants_response()) {
-    asked_ = true;
-    asked_psn_ = psn_before(cursor_psn_);
+    ack_requested_ = true;
+    ack_requested_psn_ = psn_before(cursor_psn_);
     read_frames_out_ += entry.opcode == abi::WrOpcode::kRdmaRead ? packets : 0;
     return;
   }

@@ -1,4 +1,4 @@
-// Latency samples from the requester for the queue pair's histograms. All but look_at_ring() is
+// Latency samples from the requester for the queue pair's histograms. All but refresh_ring() is
 // called only for the one message that is timed.
 
 #include <algorithm>
@@ -33,7 +33,7 @@ LatencyKind latency_of(abi::WrOpcode opcode) {
 }  // namespace
 
 // False: the program's index is invalid.
-bool Requester::look_at_ring(const Turn& turn) {
+bool Requester::refresh_ring(const Turn& turn) {
   const std::uint32_t known = queue_.posted();
   const bool sound = queue_.refresh();
   const std::uint32_t count = queue_.posted() - known;

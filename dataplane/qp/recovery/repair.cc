@@ -24,7 +24,7 @@ void Repair::advanced(std::uint32_t unacked_psn, Time now) {
 bool Repair::shrink(std::uint32_t index, std::uint32_t psn, Time now) {
   Hole& hole = holes_[index];
   if (hole.tries == 1 && hole.waiting == 0) {
-    repair_trip_.sample(now - hole.asked);
+    repair_trip_.sample(now - hole.sent_at);
   }
   if (psn_difference(psn, hole.end()) >= 0) {
     remove(index);
@@ -33,7 +33,7 @@ bool Repair::shrink(std::uint32_t index, std::uint32_t psn, Time now) {
   // Part of a READ has been answered: the rest is on its way, and isn't measured.
   hole.count = psn_distance(psn, hole.end());
   hole.psn = psn;
-  hole.asked = now;
+  hole.sent_at = now;
   hole.tries += hole.tries == 1 ? 1 : 0;
   return false;
 }
@@ -103,10 +103,10 @@ Hole& Repair::next_waiting() {
   return *found;
 }
 
-void Repair::asked(Hole& hole, std::uint32_t high_psn, Time now) {
+void Repair::retransmitted(Hole& hole, std::uint32_t high_psn, Time now) {
   hole.waiting = 0;
   hole.behind = high_psn;
-  hole.asked = now;
+  hole.sent_at = now;
   ++hole.tries;
   --waiting_;
 }
@@ -133,7 +133,7 @@ Time Repair::deadline() const {
   Time next = probe_at_;
   for (std::uint32_t i = 0; i < count_; ++i) {
     if (holes_[i].waiting == 0) {
-      next = std::min(next, holes_[i].asked + repair_timeout(holes_[i]));
+      next = std::min(next, holes_[i].sent_at + repair_timeout(holes_[i]));
     }
   }
   return next;
@@ -142,7 +142,7 @@ Time Repair::deadline() const {
 bool Repair::on_time(Time now) {
   for (std::uint32_t i = 0; i < count_; ++i) {
     Hole& hole = holes_[i];
-    if (hole.waiting == 0 && hole.asked + repair_timeout(hole) <= now) {
+    if (hole.waiting == 0 && hole.sent_at + repair_timeout(hole) <= now) {
       hole.waiting = 1;
       ++waiting_;
     }

@@ -22,7 +22,7 @@ struct Hole {
   std::uint32_t tries = 0;    // how often it was sent again
   std::uint32_t waiting = 0;  // to be sent again now
   std::uint32_t behind = 0;   // PSNs from this on were sent after it was
-  Time asked = 0;             // when it was sent again last
+  Time sent_at = 0;           // when it was sent again last
 
   [[nodiscard]] std::uint32_t end() const { return psn_add(psn, count); }
 };
@@ -69,7 +69,7 @@ class Repair {
   // The oldest hole to be retransmitted. REQUIRES: has_waiting()
   [[nodiscard]] Hole& next_waiting();
   // The hole was retransmitted; new packets get PSNs from `high_psn` on.
-  void asked(Hole& hole, std::uint32_t high_psn, Time now);
+  void retransmitted(Hole& hole, std::uint32_t high_psn, Time now);
 
   // The peer was heard, or an answer was requested: if nothing is received for the probe timeout
   // from now on, and packets are `outstanding`, a probe is due.

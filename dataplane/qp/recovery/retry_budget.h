@@ -51,7 +51,7 @@ class RetryBudget {
     peer_alive_ = false;
   }
   // An answer is expected from now on, and none was before.
-  void ask(Time ran) { quiet_since_ = ran; }
+  void start_waiting(Time ran) { quiet_since_ = ran; }
   // Any packet was received from the peer.
   void on_peer_alive(Time ran) {
     quiet_since_ = ran;

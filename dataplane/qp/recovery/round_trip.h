@@ -15,7 +15,7 @@ namespace uroce {
 class RoundTripTimer {
  public:
   // This packet was sent for the first time and requests an acknowledgement.
-  void asked(std::uint32_t psn, Time now) {
+  void start(std::uint32_t psn, Time now) {
     if (!running_) {
       running_ = true;
       psn_ = psn;

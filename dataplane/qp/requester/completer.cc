@@ -125,7 +125,7 @@ void Requester::progressed(std::uint32_t unacked_psn_before, const Turn& turn) {
   kept_reports_.passed(unacked_psn_before, unacked_psn_);
   if (psn_distance(unacked_psn_before, cursor_psn_) <
       psn_distance(unacked_psn_before, unacked_psn_)) {
-    go_back();  // forwards: what was about to be sent again has arrived meanwhile
+    move_cursor_to_unacked();  // forwards: what was about to be sent again has arrived meanwhile
   }
   arm_timer(turn.now);
 }
@@ -135,7 +135,7 @@ void Requester::start_counters_afresh() {
   silent_timeouts_ = 0;
   rnr_retries_left_ = qp_.attributes_.rnr_retry;
   retried_early_ = false;
-  asked_ = false;
+  ack_requested_ = false;
 }
 
 // Grows the window, unless the round trip that this ends shows that it is too large.

@@ -15,7 +15,7 @@ Step Requester::on_acknowledge(const Packet& packet, Turn& turn, Drop* drop) {
       if (!acknowledge_before(psn_add(packet.psn, 1), turn)) {
         return answer_missing(packet, turn, drop);
       }
-      after_single();
+      on_ack_after_single_resend();
       return Step::kDone;
     case kSyndromeRnr:
       return on_rnr_nak(packet, value, turn, drop);

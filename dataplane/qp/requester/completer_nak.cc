@@ -86,7 +86,7 @@ Step Requester::on_nak(const Packet& packet, std::uint8_t code, Turn& turn, Drop
     return answer_missing(packet, turn, drop);
   }
   if (status == abi::WcStatus::kSuccess) {
-    on_missing(turn);
+    on_sequence_nak(turn);
   } else {
     fail_oldest(status, failure, turn);
   }

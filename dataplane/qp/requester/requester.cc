@@ -102,8 +102,8 @@ void Requester::forget_outstanding() {
   reads_out_ = 0;
   read_frames_out_ = 0;
   read_frames_wanted_ = 0;
-  gone_back_psn_ = next_psn_;
-  asked_ = false;
+  last_full_resend_psn_ = next_psn_;
+  ack_requested_ = false;
   rnr_waiting_ = false;
   retried_early_ = false;
   loss_shown_ = false;
@@ -122,7 +122,7 @@ void Requester::forget_outstanding() {
 
 void Requester::on_doorbell(Turn& turn) {
   queue_.prefetch_next();
-  if (sending() && !look_at_ring(turn)) {
+  if (sending() && !refresh_ring(turn)) {
     report_ring(turn);
     qp_.fail(turn, AsyncEvent::kQpFatal);
   }
@@ -132,7 +132,7 @@ void Requester::resume(Turn& turn) {
   send_parked_ = false;
   if (receive_parked_) {
     receive_parked_ = false;
-    retry_budget_.ask(turn.ran());
+    retry_budget_.start_waiting(turn.ran());
     arm_timer(turn.now);
   }
 }

@@ -177,15 +177,15 @@ class Requester {
                                         std::uint32_t packets) const;
   struct PayloadPart {
     std::uint32_t offset, length;  // bytes of the message
-    bool asks;                     // its packet does, for an answer
+    bool ack_request;              // of its packet
   };
   std::uint32_t send_payload(const SendEntry& entry, const PayloadPart& part, Frame& frame,
                              FrameWriter& writer, Turn& turn);
   [[gnu::noinline]] std::uint32_t not_granted(Access access, Turn& turn);
   std::uint32_t refuse_begun(abi::WcStatus status, Failure failure, Turn& turn);
-  [[nodiscard]] bool asks_for_answer(const SendEntry& entry) const;
+  [[nodiscard]] bool needs_ack_request(const SendEntry& entry) const;
   [[nodiscard]] SentFor sent_for(const SendEntry& entry) const;
-  void sent(const SendEntry& entry, std::uint32_t psns, bool asks, const Turn& turn);
+  void sent(const SendEntry& entry, std::uint32_t psns, bool ack_request, const Turn& turn);
   void advance_cursor(const SendEntry& entry, std::uint32_t psns);
 
   // direct/requester_direct.cc
@@ -203,7 +203,7 @@ class Requester {
                      Turn& turn);
 
   // latency/requester_latency.cc
-  [[nodiscard]] bool look_at_ring(const Turn& turn);
+  [[nodiscard]] bool refresh_ring(const Turn& turn);
   void request_stamp(const Turn& turn);
   void time_begun(const Turn& turn);
   void time_done(const SendEntry& entry, const Turn& turn);
@@ -263,7 +263,7 @@ class Requester {
   // Takes over timeouts and window from the queue pair's attributes.
   void configure();
   void arm_timer(Time now);
-  void go_back();
+  void move_cursor_to_unacked();
   void retry(Turn& turn);
   void reduce_window();
   bool retry_early(Turn& turn);
@@ -278,8 +278,8 @@ class Requester {
   [[nodiscard]] std::uint32_t oldest_count() const;
   void on_silence(Turn& turn);
   void probe();
-  void on_missing(Turn& turn);
-  void after_single();
+  void on_sequence_nak(Turn& turn);
+  void on_ack_after_single_resend();
   void resend_all();
 
   // kept_notices.cc
@@ -290,7 +290,7 @@ class Requester {
   // requester_gap.cc
   Step answer_missing(const Packet& packet, Turn& turn, Drop* drop);
   void ask_for_missing();
-  void ask_for_missing_of(const SendEntry& entry, std::uint32_t from);
+  void request_missing_of(const SendEntry& entry, std::uint32_t from);
 
   KeptReports kept_reports_;
   // What each message needs, in lines side by side: from the end of that to the first words of
@@ -301,25 +301,25 @@ class Requester {
   std::uint32_t cursor_psn_ = 0;
   std::uint32_t high_psn_ = 0;
   std::uint32_t next_psn_ = 0;
-  std::uint32_t cursor_index_ = 0;        // the entry that holds cursor_psn_
-  std::uint32_t begun_index_ = 0;         // entries before it have PSNs
-  std::uint32_t reads_out_ = 0;           // READs and atomics begun and not done
-  std::uint32_t read_frames_out_ = 0;     // READ responses asked for since the cursor went back
-  std::uint32_t read_frames_wanted_ = 0;  // by the READ at begun_index_, which waits for room
-  std::uint32_t asked_psn_ = 0;           // of the last packet that an answer was asked for by
-  std::uint32_t gone_back_psn_ = 0;       // to which all was sent again last
+  std::uint32_t cursor_index_ = 0;          // the entry that holds cursor_psn_
+  std::uint32_t begun_index_ = 0;           // entries before it have PSNs
+  std::uint32_t reads_out_ = 0;             // READs and atomics begun and not done
+  std::uint32_t read_frames_out_ = 0;       // READ responses asked for since the cursor went back
+  std::uint32_t read_frames_wanted_ = 0;    // by the READ at begun_index_, which waits for room
+  std::uint32_t ack_requested_psn_ = 0;     // of the last packet with AckReq
+  std::uint32_t last_full_resend_psn_ = 0;  // from here on all was sent again last
   SendWindow window_;
   std::uint32_t mtu_shift_ = 0;
   RetryBudget retry_budget_;
   std::uint8_t rnr_retries_left_ = 0;
   bool draining_ = false;
   bool drained_announced_ = false;
-  bool asked_ = false;           // for an answer, since the cursor or unacked_psn_ went elsewhere
-  bool rnr_waiting_ = false;     // until timer_, then from unacked_psn_ on again
-  bool retried_early_ = false;   // without a timeout, since unacked_psn_ moved last
-  bool loss_shown_ = false;      // by a gap, since the timer ran out last
-  bool send_parked_ = false;     // memory of the entry at the cursor isn't resident
-  bool receive_parked_ = false;  // memory for the response to unacked_psn_ isn't resident
+  bool ack_requested_ = false;         // since the cursor or unacked_psn_ went elsewhere
+  bool rnr_waiting_ = false;           // until timer_, then from unacked_psn_ on again
+  bool retried_early_ = false;         // without a timeout, since unacked_psn_ moved last
+  bool loss_shown_ = false;            // by a gap, since the timer ran out last
+  bool send_parked_ = false;           // memory of the entry at the cursor isn't resident
+  bool receive_parked_ = false;        // memory for the response to unacked_psn_ isn't resident
   std::uint32_t silent_timeouts_ = 0;  // since the peer was heard last
   std::uint32_t hole_count_ = 0;       // not 0: the cursor stands at a hole of so many PSNs
   static constexpr std::uint64_t kNotExecuted = 0;

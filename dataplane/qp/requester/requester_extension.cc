@@ -17,8 +17,8 @@ std::uint32_t Requester::send_atomic_write(const SendEntry& entry, Turn& turn) {
       .psn = cursor_psn_,
       .reth = {.address = entry.remote_address, .rkey = entry.rkey, .length = entry.length}};
   FrameWriter writer(*frame, qp_.frame_template_, headers, entry.length, qp_.ip_id_++);
-  return send_payload(entry, {.offset = 0, .length = entry.length, .asks = true}, *frame, writer,
-                      turn);
+  return send_payload(entry, {.offset = 0, .length = entry.length, .ack_request = true}, *frame,
+                      writer, turn);
 }
 
 std::uint32_t Requester::send_flush(const SendEntry& entry, Turn& turn) {

@@ -52,13 +52,13 @@ void Requester::ask_for_missing() {
       break;
     }
     if (entry.wants_response()) {
-      ask_for_missing_of(entry, from);
+      request_missing_of(entry, from);
     }
     from = entry.end_psn();
   }
 }
 
-void Requester::ask_for_missing_of(const SendEntry& entry, std::uint32_t from) {
+void Requester::request_missing_of(const SendEntry& entry, std::uint32_t from) {
   const std::uint32_t entry_end = entry.end_psn();
   const auto missing = [&](std::uint32_t psn) {
     return psn != entry_end && psn != kept_end_ && !kept_.has(psn);

@@ -83,7 +83,7 @@ std::uint32_t Requester::send_bare_request(const SendEntry& entry, const Headers
   writer.finish();
   frame->sent_for = sent_for(entry);
   turn.tx.send(frame);
-  sent(entry, psns, asks_for_answer(entry), turn);
+  sent(entry, psns, needs_ack_request(entry), turn);
   return frame->length;
 }
 

@@ -28,7 +28,7 @@ std::uint32_t Requester::send_holes(Turn& turn, std::uint32_t bytes_max) {
       break;
     }
     bytes += sent;
-    repair_.asked(hole, high_psn_, turn.now);
+    repair_.retransmitted(hole, high_psn_, turn.now);
     ++qp_.counters_.resends_single;
   }
   return bytes;
@@ -89,7 +89,7 @@ void Requester::probe() {
 }
 
 // A NAK: the peer has everything before unacked_psn_ and misses that packet.
-void Requester::on_missing(Turn& turn) {
+void Requester::on_sequence_nak(Turn& turn) {
   loss_shown_ = turn.recovery == Recovery::kSelective;
   if (turn.recovery == Recovery::kGoBackN || !peer_keeps_.resend_single(unacked_psn_)) {
     (void)retry_early(turn);
@@ -114,7 +114,7 @@ void Requester::on_missing(Turn& turn) {
 
 // An acknowledgement arrived. It may show whether the peer keeps, after a packet was retransmitted
 // alone.
-void Requester::after_single() {
+void Requester::on_ack_after_single_resend() {
   switch (peer_keeps_.acknowledged(unacked_psn_, unacked_psn_ != high_psn_)) {
     case PeerKeeps::Next::kGoOn:
       return;
@@ -134,7 +134,7 @@ void Requester::after_single() {
 void Requester::resend_all() {
   ++qp_.counters_.resends_gone_back;
   reduce_window();
-  go_back();
+  move_cursor_to_unacked();
 }
 
 }  // namespace uroce

@@ -72,7 +72,7 @@ bool Requester::sending() const {
   // Usually nothing is outstanding. Beyond a window that has shrunk one packet may be sent with
   // AckReq, or nobody would ever answer.
   return cursor_psn_ == unacked_psn_ || window_left() != 0 ||
-         psn_distance(unacked_psn_, asked_psn_) >= psn_distance(unacked_psn_, cursor_psn_);
+         psn_distance(unacked_psn_, ack_requested_psn_) >= psn_distance(unacked_psn_, cursor_psn_);
 }
 
 [[gnu::always_inline]] inline bool Requester::may_begin(const SendEntry& entry) const {
@@ -117,13 +117,13 @@ bool Requester::has_work() const {
 }
 
 std::uint32_t Requester::transmit(Turn& turn, std::uint32_t bytes_max) {
-  if (!queue_.has_posted() && sending() && !look_at_ring(turn)) {
+  if (!queue_.has_posted() && sending() && !refresh_ring(turn)) {
     report_ring(turn);
     qp_.fail(turn, AsyncEvent::kQpFatal);
     return 0;
   }
   direct_policy_.set_local_peer(turn.neighbour != nullptr);
-  const bool asked = asked_;
+  const bool was_requested = ack_requested_;
   // send_holes() handles only these two, and determining whether there is work takes long.
   const bool beside = repair_.has_waiting() || kept_reports_.wants_ask();
   std::uint32_t bytes = beside && has_work() ? send_holes(turn, bytes_max) : 0;
@@ -149,9 +149,9 @@ std::uint32_t Requester::transmit(Turn& turn, std::uint32_t bytes_max) {
     // The timer measures how long a requested answer takes (9.9.2.1.1). Later packets don't restart
     // it, otherwise a program that keeps posting would never learn that its peer is dead.
     if (timer_ == kNever) {
-      retry_budget_.ask(turn.ran());
+      retry_budget_.start_waiting(turn.ran());
     }
-    if (!asked || timer_ == kNever) {
+    if (!was_requested || timer_ == kNever) {
       arm_timer(turn.now);
     }
     if (!qp_.config_.reliable() || turn.direct_bytes != 0) {
@@ -269,11 +269,11 @@ std::uint32_t Requester::send_request(const SendEntry& entry, Turn& turn) {
   const std::uint32_t offset = packet << mtu_shift_;
   const std::uint32_t length = std::min(1U << mtu_shift_, entry.length - offset);
   Headers headers = message_headers(entry, packet, 1);
-  const bool asks = asks_for_answer(entry);
-  headers.ack_request = qp_.config_.reliable() && asks;
+  const bool ack_request = needs_ack_request(entry);
+  headers.ack_request = qp_.config_.reliable() && ack_request;
   FrameWriter writer(*frame, qp_.frame_template_, headers, length, qp_.ip_id_++);
-  return send_payload(entry, {.offset = offset, .length = length, .asks = asks}, *frame, writer,
-                      turn);
+  return send_payload(entry, {.offset = offset, .length = length, .ack_request = ack_request},
+                      *frame, writer, turn);
 }
 
 // The opcode of the packet at the cursor, the message's `first`, or of so many packets as one.
@@ -310,7 +310,7 @@ std::uint32_t Requester::send_payload(const SendEntry& entry, const PayloadPart&
   writer.finish();
   frame.sent_for = sent_for(entry);
   turn.tx.send(&frame);
-  sent(entry, 1, part.asks, turn);
+  sent(entry, 1, part.ack_request, turn);
   return frame.length;
 }
 
@@ -331,7 +331,7 @@ std::uint32_t Requester::refuse_begun(abi::WcStatus status, Failure failure, Tur
 }
 
 // Whether the packet at the cursor has AckReq: the last of a message, and some before it.
-bool Requester::asks_for_answer(const SendEntry& entry) const {
+bool Requester::needs_ack_request(const SendEntry& entry) const {
   return psn_add(cursor_psn_, 1) == entry.end_psn() || entry.wants_response() || hole_count_ != 0 ||
          cursor_psn_ % kAckRequestEvery == 0 || window_left() <= 1;
 }
@@ -345,17 +345,18 @@ SentFor Requester::sent_for(const SendEntry& entry) const {
   return {.work_request = entry.wr_id, .qpn = qp_.config_.qpn, .cause = cause};
 }
 
-// Advances the cursor over sent packets: `psns` of the entry that it is in. `asks`: an answer was
-// requested.
-void Requester::sent(const SendEntry& entry, std::uint32_t psns, bool asks, const Turn& turn) {
-  if (asks) {
-    asked_ = true;
-    asked_psn_ = psn_add(cursor_psn_, psns - 1);
+// Advances the cursor over sent packets: `psns` of the entry that it is in. `ack_request`: the last
+// of them had AckReq.
+void Requester::sent(const SendEntry& entry, std::uint32_t psns, bool ack_request,
+                     const Turn& turn) {
+  if (ack_request) {
+    ack_requested_ = true;
+    ack_requested_psn_ = psn_add(cursor_psn_, psns - 1);
   }
   if (cursor_psn_ == high_psn_) {
     ++qp_.counters_.requests_sent;
-    if (asks && !repair_.has_holes()) {
-      round_trip_.asked(cursor_psn_, turn.now);
+    if (ack_request && !repair_.has_holes()) {
+      round_trip_.start(cursor_psn_, turn.now);
     }
   } else {
     ++qp_.counters_.requests_resent;

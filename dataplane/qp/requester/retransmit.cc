@@ -40,10 +40,10 @@ void Requester::arm_timer(Time now) {
 }
 
 // To the oldest unacknowledged packet.
-void Requester::go_back() {
+void Requester::move_cursor_to_unacked() {
   cursor_index_ = queue_.tail();
   cursor_psn_ = unacked_psn_;
-  asked_ = false;
+  ack_requested_ = false;
   read_frames_out_ = 0;
   round_trip_.cancel();
   repair_.clear();
@@ -58,7 +58,7 @@ void Requester::retry(Turn& turn) {
     return fail_oldest(abi::WcStatus::kRetryExcErr,
                        silent ? Failure::kRetriesExhausted : Failure::kRetriesInVain, turn);
   }
-  go_back();
+  move_cursor_to_unacked();
   arm_timer(turn.now);
 }
 
@@ -67,8 +67,8 @@ void Requester::retry(Turn& turn) {
 // the queue on the path is full, or the peer keeps nothing and loses more than a packet in each
 // window.
 void Requester::reduce_window() {
-  const std::uint32_t got_through = psn_distance(gone_back_psn_, unacked_psn_);
-  gone_back_psn_ = unacked_psn_;
+  const std::uint32_t got_through = psn_distance(last_full_resend_psn_, unacked_psn_);
+  last_full_resend_psn_ = unacked_psn_;
   if (qp_.config_.shares_network && qp_.config_.congestion->mode != CongestionMode::kNone &&
       got_through < window_.packets()) {
     window_.lost();
@@ -100,7 +100,7 @@ void Requester::retry_implied(Turn& turn) {
 }
 
 void Requester::wait_for_receiver(Duration duration, Turn& turn) {
-  go_back();
+  move_cursor_to_unacked();
   rnr_waiting_ = true;
   timer_ = turn.now + duration;
 }
@@ -129,7 +129,7 @@ void Requester::on_deadline(Turn& turn) {
   if (rnr_waiting_) {
     rnr_waiting_ = false;
     timer_ = kNever;  // transmit() starts it
-    return go_back();
+    return move_cursor_to_unacked();
   }
   if (turn.now < timer_) {
     return on_silence(turn);

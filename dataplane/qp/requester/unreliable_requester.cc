@@ -48,8 +48,8 @@ std::uint32_t Requester::send_datagram(const SendEntry& entry, Turn& turn) {
                .source_qpn = qp_.config_.qpn},
   };
   FrameWriter writer(*frame, address->frame, headers, entry.length, qp_.ip_id_++);
-  return send_payload(entry, {.offset = 0, .length = entry.length, .asks = true}, *frame, writer,
-                      turn);
+  return send_payload(entry, {.offset = 0, .length = entry.length, .ack_request = true}, *frame,
+                      writer, turn);
 }
 
 }  // namespace uroce

@@ -34,8 +34,8 @@ void measure(QpPair& pair) {
 
 TEST(RoundTripTimer, MeasuresOnePacketAtATime) {
   RoundTripTimer timer;
-  timer.asked(5, 100);
-  timer.asked(6, 200);
+  timer.start(5, 100);
+  timer.start(6, 200);
   EXPECT_EQ(timer.answered(5, 300), 0);
   EXPECT_EQ(timer.answered(7, 400), 300);
   EXPECT_EQ(timer.answered(8, 500), 0);
@@ -43,17 +43,17 @@ TEST(RoundTripTimer, MeasuresOnePacketAtATime) {
 
 TEST(RoundTripTimer, AnswersToRetransmissionsAreNoSamples) {
   RoundTripTimer timer;
-  timer.asked(5, 100);
+  timer.start(5, 100);
   timer.resent(5);
   EXPECT_EQ(timer.answered(6, 300), 200);
-  timer.asked(5, 100);
+  timer.start(5, 100);
   timer.resent(6);
   EXPECT_EQ(timer.answered(6, 300), 0);
 }
 
 TEST(RoundTripTimer, AnAnswerDelayedByAMissingPacketIsNoSample) {
   RoundTripTimer timer;
-  timer.asked(5, 100);
+  timer.start(5, 100);
   timer.cancel();
   EXPECT_EQ(timer.answered(6, 300), 0);
 }

@@ -24,7 +24,7 @@ class RepairTest : public testing::Test {
     while (repair_.has_waiting()) {
       Hole& hole = repair_.next_waiting();
       sent.push_back(hole.psn);
-      repair_.asked(hole, high_psn, now_);
+      repair_.retransmitted(hole, high_psn, now_);
     }
     EXPECT_EQ(repair_.waiting(), 0U);
     return sent;
