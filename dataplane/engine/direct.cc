@@ -24,27 +24,27 @@ bool Worker::State::may_copy_between(const QpEntry& one, const QpEntry& other) c
 // need.
 void Worker::State::prefetch_local_peer(const QpEntry& entry) const {
   if (entry.next != nullptr) {
-    prefetch_line(entry.next->neighbour);  // its first line is enough
+    prefetch_line(entry.next->local_peer);  // its first line is enough
   }
-  if (entry.neighbour != nullptr) {  // the entry exists, though perhaps no longer a neighbour
-    entry.neighbour->qp->prefetch_executing();
+  if (entry.local_peer != nullptr) {  // the entry exists, though perhaps no longer its local peer
+    entry.local_peer->qp->prefetch_executing();
   }
 }
 
-// Called before and after anything that may make two queue pairs neighbours, or end that. The
+// Called before and after anything that may make two queue pairs local peers, or end that. The
 // relation is symmetric, since each is the other's peer.
-void Worker::State::forget_neighbours(QpEntry& entry) {
+void Worker::State::forget_local_peers(QpEntry& entry) {
   QpEntry* const peer = table.find(entry.qp->attributes().dest_qpn);
   for (QpEntry* const one : {&entry, peer}) {
     if (one != nullptr) {
-      one->neighbour = nullptr;
-      one->neighbour_found = 0;
+      one->local_peer = nullptr;
+      one->local_peer_found = 0;
     }
   }
 }
 
 // The entry of the queue pair's peer, if frames would come back to it; nullptr otherwise.
-QpEntry* Worker::State::find_neighbour(PortState& port, const Qp& qp) {
+QpEntry* Worker::State::find_local_peer(PortState& port, const Qp& qp) {
   QpEntry* const peer = table.find(qp.attributes().dest_qpn);
   return peer != nullptr && qp.is_local_peer(*peer->qp) &&
                  is_own_path(port, qp.attributes().path) &&
@@ -55,15 +55,15 @@ QpEntry* Worker::State::find_neighbour(PortState& port, const Qp& qp) {
 
 // The entry of the queue pair's peer, if it may be reached without frames now; nullptr otherwise.
 // Frames of the peer that wait for memory, or for an earlier frame, come first.
-QpEntry* Worker::State::local_peer(PortState& port, QpEntry& entry) {
+QpEntry* Worker::State::usable_local_peer(PortState& port, QpEntry& entry) {
   if (!config.direct || port.wants_frames || capture != nullptr) {
     return nullptr;
   }
-  if (entry.neighbour_found != address_changes) {
-    entry.neighbour = find_neighbour(port, *entry.qp);
-    entry.neighbour_found = address_changes;
+  if (entry.local_peer_found != address_changes) {
+    entry.local_peer = find_local_peer(port, *entry.qp);
+    entry.local_peer_found = address_changes;
   }
-  QpEntry* const peer = entry.neighbour;
+  QpEntry* const peer = entry.local_peer;
   return peer != nullptr && !peer->parks(Role::kResponder) && !peer->keeps(Role::kResponder) &&
                  may_copy_between(entry, *peer)
              ? peer

@@ -88,8 +88,8 @@ bool Worker::State::transmit(PortState& port) {
     if (granted > 0) {
       Turn lent = turn(entry);
       lent.read_credits = read_credits(port, entry);
-      QpEntry* const peer = local_peer(port, entry);
-      lent.neighbour = peer == nullptr ? nullptr : peer->qp;
+      QpEntry* const peer = usable_local_peer(port, entry);
+      lent.local_peer = peer == nullptr ? nullptr : peer->qp;
       // If no other queue pair wants to send, this one would be visited until the burst is full, so
       // sending beyond the grant takes nothing from anybody: one long visit costs less than many.
       const bool alone = queue.size() == 1;
@@ -98,7 +98,7 @@ bool Worker::State::transmit(PortState& port) {
       count_reads(entry);
       if (lent.direct_bytes != 0) {
         direct_bytes += lent.direct_bytes;
-        if (lent.neighbour_answered) {
+        if (lent.local_peer_answered) {
           update(*peer);
         } else if (peer->qp->answers_due()) {
           queue_up(*peer);

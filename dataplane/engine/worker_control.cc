@@ -30,7 +30,7 @@ void Worker::was_descheduled(Duration duration) {
 
 void Worker::add_qp(Qp& qp) {
   QpEntry& entry = state_->table.add(qp);
-  state_->forget_neighbours(entry);
+  state_->forget_local_peers(entry);
   ++state_->qps_of_users[qp.config().user];
   UROCE_CHECK(entry.port < state_->ports.size());
   state_->update(entry);
@@ -60,7 +60,7 @@ void Worker::remove_qp(Qp& qp) {
   port.latencies += qp.latencies();
   port.read_frames -= entry->read_frames_counted();
   self.end_reservation(port, *entry);
-  self.forget_neighbours(*entry);
+  self.forget_local_peers(*entry);
   self.table.remove(qp.config().qpn);
   if (const auto of = self.qps_of_users.find(qp.config().user); --of->second == 0) {
     self.qps_of_users.erase(of);
@@ -77,12 +77,12 @@ void Worker::modify_qp(Qp& qp, const QpAttributes& attributes, std::uint32_t mas
     self.end_earlier_life(*self.ports[entry->port], qp.config().qpn);
   }
   Turn lent = self.turn(*entry);
-  self.forget_neighbours(*entry);
+  self.forget_local_peers(*entry);
   qp.modify(attributes, mask, lent);
   if (qp.state() == QpState::kReset || qp.state() == QpState::kErr) {
     self.release_waiting(*entry);  // otherwise they would reach the queue pair's next life
   }
-  self.forget_neighbours(*entry);
+  self.forget_local_peers(*entry);
   self.flush_queues();
   self.flush_releases();
   self.update(*entry);

@@ -161,7 +161,7 @@ struct Worker::State final : FaultSink {
   std::vector<SessionDoorbells*> sessions;
   std::uint64_t session_changes = 0;
   std::uint64_t port_changes = 0;
-  // How often the ports' own addresses have changed, which validates queue pairs' neighbours; 0 is
+  // How often the ports' own addresses have changed, which validates queue pairs' local peers; 0 is
   // before the first time.
   std::uint64_t address_changes = 1;
   std::size_t next_session = 0;  // whose doorbells come first in the next turn
@@ -317,9 +317,9 @@ struct Worker::State final : FaultSink {
   // direct.cc
   [[nodiscard]] static bool is_own_path(PortState& port, const Path& path);
   [[nodiscard]] bool may_copy_between(const QpEntry& one, const QpEntry& other) const;
-  void forget_neighbours(QpEntry& entry);
-  [[nodiscard]] QpEntry* find_neighbour(PortState& port, const Qp& qp);
-  [[nodiscard]] QpEntry* local_peer(PortState& port, QpEntry& entry);
+  void forget_local_peers(QpEntry& entry);
+  [[nodiscard]] QpEntry* find_local_peer(PortState& port, const Qp& qp);
+  [[nodiscard]] QpEntry* usable_local_peer(PortState& port, QpEntry& entry);
   void prefetch_local_peer(const QpEntry& entry) const;
 
   // transmit.cc

@@ -111,7 +111,7 @@ class Qp {
   [[nodiscard]] [[gnu::noinline]] bool execute_directly(const Request& request, Turn& turn);
   [[nodiscard]] bool take_directly(const DirectAnswer& answer, Turn& turn) {
     const bool took = requester_.take_directly(answer, turn);
-    turn.neighbour_answered |= took;
+    turn.local_peer_answered |= took;
     return took;
   }
 
@@ -119,7 +119,7 @@ class Qp {
   // there are both. Returns the bytes sent. Stops when turn.tx has no room.
   std::uint32_t transmit(Turn& turn, std::uint32_t bytes_max);
 
-  // Until transmit() is lent a neighbour again, nothing waits to go to it without frames.
+  // Until transmit() is lent a local peer again, nothing waits to go to it without frames.
   void use_frames() { requester_.use_frames(); }
 
   // Prefetch what sending, or processing what was received, will access, if it is soon this queue

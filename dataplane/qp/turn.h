@@ -84,10 +84,10 @@ struct Turn {
   // The local peer: the queue pair at the other end, if it belongs to this worker and nothing needs
   // to see frames between the two; nullptr: frames are needed. Valid for one call of Qp::transmit,
   // which counts in direct_bytes what was transferred directly.
-  Qp* neighbour = nullptr;
+  Qp* local_peer = nullptr;
   std::uint32_t direct_bytes = 0;
-  bool neighbour_answered = false;  // it took an answer, and not only requests
-  Duration absent = 0;              // in which the worker couldn't run, all in all
+  bool local_peer_answered = false;  // it took an answer, and not only requests
+  Duration absent = 0;               // in which the worker couldn't run, all in all
   // A clock for what begins and ends within the turn, during which `now` doesn't change; nullptr:
   // not needed. Costs a clock read.
   Time (*clock)() = nullptr;

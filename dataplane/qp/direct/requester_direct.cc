@@ -20,7 +20,7 @@ bool Requester::needs_frames(const SendEntry& entry) {
 
 // Nothing may be outstanding: a retransmission must never meet what was executed already.
 bool Requester::may_go_directly(const SendEntry& entry, const Turn& turn) const {
-  return direct_policy_.open() && turn.neighbour != nullptr && cursor_psn_ == unacked_psn_ &&
+  return direct_policy_.open() && turn.local_peer != nullptr && cursor_psn_ == unacked_psn_ &&
          cursor_psn_ == high_psn_ && !needs_frames(entry);
 }
 
@@ -45,7 +45,7 @@ bool Requester::may_go_directly(const SendEntry& entry, const Turn& turn) const 
                           : entry.opcode == abi::WrOpcode::kRdmaRead
                               ? read_headers(entry, 0, entry.length)
                               : atomic_headers(entry);
-  if (!turn.neighbour->execute_directly(Request(headers, packets, length, runs.all()), turn)) {
+  if (!turn.local_peer->execute_directly(Request(headers, packets, length, runs.all()), turn)) {
     direct_policy_.declined();
     return 0;
   }

@@ -71,7 +71,7 @@ std::uint32_t Responder::answer_directly(Resource& resource, Turn& turn, std::ui
                             .packets = packets,
                             .length = length,
                             .payload = runs.all()};
-  if (!turn.neighbour->take_directly(answer, turn)) {
+  if (!turn.local_peer->take_directly(answer, turn)) {
     return 0;
   }
   ack_pending_ = ack_pending_ && psn_difference(answer.psn, ack_psn_) < 0;

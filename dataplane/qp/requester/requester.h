@@ -19,7 +19,7 @@
 //   requester_gap.cc     answers that are kept while an earlier one is missing
 //   kept_notices.cc      what the peer says that it has kept
 //   unreliable_requester.cc  UC and UD: sent is done
-//   direct/requester_direct.cc  without frames, to the queue pair next door
+//   direct/requester_direct.cc  without frames, to a local peer
 //   latency/requester_latency.cc  how long messages take
 //
 // PSNs, oldest first (all differences are at most 2^23):

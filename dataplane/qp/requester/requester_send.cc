@@ -122,7 +122,7 @@ std::uint32_t Requester::transmit(Turn& turn, std::uint32_t bytes_max) {
     qp_.fail(turn, AsyncEvent::kQpFatal);
     return 0;
   }
-  direct_policy_.set_local_peer(turn.neighbour != nullptr);
+  direct_policy_.set_local_peer(turn.local_peer != nullptr);
   const bool was_requested = ack_requested_;
   // send_holes() handles only these two, and determining whether there is work takes long.
   const bool beside = repair_.has_waiting() || kept_reports_.wants_ask();

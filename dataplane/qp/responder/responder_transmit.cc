@@ -54,7 +54,7 @@ std::uint32_t Responder::transmit_next(Turn& turn, std::uint32_t bytes_max) {
 std::uint32_t Responder::transmit_resource(Resource& resource, Turn& turn,
                                            std::uint32_t bytes_max) {
   const bool patch = resource.patching();
-  if (turn.neighbour != nullptr && !patch && !resource.replay) {
+  if (turn.local_peer != nullptr && !patch && !resource.replay) {
     if (const std::uint32_t bytes = answer_directly(resource, turn, bytes_max); bytes != 0) {
       return bytes;
     }
