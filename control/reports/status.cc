@@ -335,7 +335,7 @@ std::string StatusReport::visit_some(const Session& session, std::size_t* visits
                     .send_psn = qp.send_psn(),
                     .expected_psn = qp.expected_psn(),
                     .outstanding = qp.unretired(),
-                    .rate_mbps = qp.rate().megabits_at(now),
+                    .rate_mbps = qp.rate().rate_mbps_at(now),
                     .counters = qp.counters()};
         if (one.counts && sees_all_) {
           latencies_[qp.config().port] += qp.latencies();

@@ -11,8 +11,11 @@ namespace uroce {
 namespace {
 
 constexpr std::size_t kReservedBytes = 16;  // behind the BTH
-// A notification that arrives later than this after the last packet sent can't concern it.
+// A CNP that arrives later than this after the last packet sent can't concern it.
 constexpr Duration kStaleAfter = kNanosecondsPerSecond;
+
+// Congestion control reaches the window that the queue pair has without it.
+static_assert(RateControl::kWindowMax == Requester::kWindowBytes);
 
 }  // namespace
 
@@ -45,7 +48,7 @@ Drop Qp::admit_outside_sequence(const Packet& packet) const {
   requester_.on_peer_alive(turn);
   if (config_.congestion->mode != CongestionMode::kNone) {
     const bool first = !rate_.limited() && !rate_.measuring(turn.now);
-    rate_.on_notification(turn.now, counters_.bytes_sent);
+    rate_.on_cnp(turn.now, counters_.bytes_sent);
     if (first) {
       requester_.window().halve();
     }
@@ -83,14 +86,14 @@ std::uint32_t Qp::transmit_limited(Turn& turn, std::uint32_t bytes_max) {
   const std::uint32_t allowance = rate_.allowance(turn.now);
   if (!rate_.limited()) {
     held_back_ = false;
-    requester_.window().release();
+    requester_.window().remove_limit();
     return transmit_all(turn, bytes_max);
   }
   held_back_ = allowance == 0;
   if (held_back_) {
     return responder_.transmit_acknowledgement(turn);
   }
-  requester_.bound_window(rate_.window());
+  requester_.limit_window(rate_.window());
   const std::uint32_t frames_before = turn.tx.ready_count();
   const std::uint32_t bytes = transmit_all(turn, std::min(bytes_max, allowance));
   rate_.sent(bytes, turn.tx.ready_count() - frames_before);

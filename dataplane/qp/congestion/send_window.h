@@ -11,61 +11,61 @@ namespace uroce {
 
 class SendWindow {
  public:
-  // Where others share the network: so much is sent before anything was heard. A switch must bear
-  // it from many at once.
-  static constexpr std::uint32_t kFirstBytes = 32U << 10U;
-  // From where much was lost on, it grows by this part of itself with each round trip: slow enough
-  // for a queue that drops, fast enough for a path that merely loses packets.
-  static constexpr std::uint32_t kSlowly = 8;
+  // The initial window where others share the network: a switch must buffer it from many senders at
+  // once.
+  static constexpr std::uint32_t kInitialBytes = 32U << 10U;
+  // Above ssthresh it grows by this part of itself with each round trip: slow enough for a queue
+  // that drops, fast enough for a path that merely loses packets.
+  static constexpr std::uint32_t kAvoidanceDivisor = 8;
 
   [[nodiscard]] std::uint32_t packets() const { return packets_; }
 
   void configure(std::uint32_t packets_max, std::uint32_t mtu_shift, bool begins_small) {
     max_ = packets_max;
-    packets_ = begins_small ? std::clamp(kFirstBytes >> mtu_shift, 1U, max_) : max_;
-    slowly_from_ = max_;
+    packets_ = begins_small ? std::clamp(kInitialBytes >> mtu_shift, 1U, max_) : max_;
+    ssthresh_ = max_;
     growth_ = 0;
-    bounded_ = false;  // congestion control bounds it again while it has reason to
+    limited_ = false;  // congestion control limits it again while it has reason to
   }
-  // The peer has so many packets more. One compare once the window is open.
-  void acknowledged(std::uint32_t packets) {
-    if (packets_ < max_ && !bounded_) {
-      packets_ = std::min(max_, packets_ + grown_by(packets));
+  // So many more packets are acknowledged. One compare once the window is open.
+  void on_acknowledged(std::uint32_t packets) {
+    if (packets_ < max_ && !limited_) {
+      packets_ = std::min(max_, packets_ + growth_for(packets));
     }
   }
   // For congestion control: half of it.
   void halve() { packets_ = std::max(1U, packets_ / 2); }
-  // Less than all of it got through before it is sent again. What congestion control bounds is
-  // its to lower.
-  void lost() {
-    if (!bounded_) {
+  // Less than a window got through before all of it is sent again. What congestion control limits,
+  // it lowers by itself.
+  void on_loss() {
+    if (!limited_) {
       halve();
-      slowly_from_ = packets_;
+      ssthresh_ = packets_;
     }
   }
-  // So many at most, without growth, until release().
-  void bound(std::uint32_t packets) {
-    bounded_ = true;
+  // So many at most, without growth, until remove_limit().
+  void limit(std::uint32_t packets) {
+    limited_ = true;
     packets_ = std::clamp(packets, 1U, max_);
   }
-  void release() { bounded_ = false; }
+  void remove_limit() { limited_ = false; }
 
  private:
-  [[nodiscard]] std::uint32_t grown_by(std::uint32_t packets) {
-    if (packets_ < slowly_from_) {
+  [[nodiscard]] std::uint32_t growth_for(std::uint32_t packets) {
+    if (packets_ < ssthresh_) {
       return packets;
     }
     growth_ += packets;
-    const std::uint32_t grown = growth_ / kSlowly;
-    growth_ %= kSlowly;
+    const std::uint32_t grown = growth_ / kAvoidanceDivisor;
+    growth_ %= kAvoidanceDivisor;
     return grown;
   }
 
   std::uint32_t max_ = 1;
   std::uint32_t packets_ = 1;
-  std::uint32_t slowly_from_ = 1;
-  std::uint32_t growth_ = 0;  // packets acknowledged towards the next one, where it grows slowly
-  bool bounded_ = false;
+  std::uint32_t ssthresh_ = 1;
+  std::uint32_t growth_ = 0;  // packets acknowledged towards the next one, above ssthresh
+  bool limited_ = false;
 };
 
 }  // namespace uroce

@@ -142,14 +142,14 @@ void Requester::start_counters_afresh() {
 void Requester::window_acknowledged(std::uint32_t packets, const Turn& turn) {
   const bool measured_before = qp_.rate_.measuring(turn.now);
   if (const Duration took = round_trip_.answered(unacked_psn_, turn.now); took != 0) {
-    qp_.rate_.measured(took, turn.now, qp_.counters_.bytes_sent);
+    qp_.rate_.on_round_trip(took, turn.now, qp_.counters_.bytes_sent);
     time_answered(took);
     if (turn.recovery == Recovery::kSelective) {
       repair_.measured(took);
     }
   }
   if (!qp_.rate_.measuring(turn.now)) {
-    window_.acknowledged(packets);
+    window_.on_acknowledged(packets);
   } else if (!measured_before) {
     window_.halve();
   }

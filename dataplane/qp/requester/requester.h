@@ -132,7 +132,7 @@ class Requester {
 
   // For congestion control.
   [[nodiscard]] SendWindow& window() { return window_; }
-  void bound_window(std::uint32_t bytes) { window_.bound(bytes >> mtu_shift_); }
+  void limit_window(std::uint32_t bytes) { window_.limit(bytes >> mtu_shift_); }
 
   [[nodiscard]] std::uint32_t send_psn() const { return high_psn_; }
   [[nodiscard]] std::uint32_t unretired() const { return queue_.unretired(); }

@@ -71,7 +71,7 @@ void Requester::reduce_window() {
   last_full_resend_psn_ = unacked_psn_;
   if (qp_.config_.shares_network && qp_.config_.congestion->mode != CongestionMode::kNone &&
       got_through < window_.packets()) {
-    window_.lost();
+    window_.on_loss();
   }
 }
 

@@ -19,7 +19,7 @@ class RateControlTest : public testing::Test {
     Time next_notice = notified_every == 0 ? kNever : now_ + notified_every;
     for (const Time end = now_ + length; now_ < end; now_ += kMicrosecond) {
       if (now_ >= next_notice) {
-        rate_.on_notification(now_, sent_);
+        rate_.on_cnp(now_, sent_);
         next_notice += notified_every;
       }
       if (!rate_.limited()) {
@@ -37,15 +37,15 @@ class RateControlTest : public testing::Test {
   }
   void given_a_round_trip() {
     now_ += kRoundTrip;
-    rate_.measured(kRoundTrip, now_, sent_);
+    rate_.on_round_trip(kRoundTrip, now_, sent_);
   }
   // Limited to half of the 1 Gb/s that it had.
   void given_a_limit() {
     given_a_round_trip();
     send_for(kNanosecondsPerMillisecond);
-    rate_.on_notification(now_, sent_);
+    rate_.on_cnp(now_, sent_);
     send_for(kRoundTrip);
-    rate_.on_notification(now_, sent_);
+    rate_.on_cnp(now_, sent_);
   }
 
   CongestionSettings settings_;
@@ -57,29 +57,29 @@ class RateControlTest : public testing::Test {
 TEST_F(RateControlTest, IsUnlimitedUntilItIsNotified) {
   send_for(kNanosecondsPerMillisecond);
   EXPECT_FALSE(rate_.limited());
-  EXPECT_EQ(rate_.megabits(), 0);
+  EXPECT_EQ(rate_.rate_mbps(), 0);
 }
 
 TEST_F(RateControlTest, MeasuresARoundTripAndCutsWhatItFound) {
   given_a_round_trip();
   send_for(kNanosecondsPerMillisecond);
-  rate_.on_notification(now_, sent_);
+  rate_.on_cnp(now_, sent_);
   EXPECT_TRUE(rate_.measuring(now_));
   EXPECT_FALSE(rate_.limited());
   send_for(kRoundTrip);
-  rate_.on_notification(now_, sent_);
+  rate_.on_cnp(now_, sent_);
   ASSERT_TRUE(rate_.limited());
   // Half of a window of 12,500 bytes, and up to a fifth above it.
   EXPECT_NEAR(rate_.window(), 6'250, 100);
-  EXPECT_NEAR(rate_.megabits(), 600, 10);
+  EXPECT_NEAR(rate_.rate_mbps(), 600, 10);
 }
 
 TEST_F(RateControlTest, ANotificationAloneIsForgotten) {
   given_a_round_trip();
-  rate_.on_notification(now_, sent_);
+  rate_.on_cnp(now_, sent_);
   now_ += 100 * kNanosecondsPerMillisecond;
   EXPECT_FALSE(rate_.measuring(now_));
-  rate_.on_notification(now_, sent_);
+  rate_.on_cnp(now_, sent_);
   EXPECT_FALSE(rate_.limited()) << "the measurement starts anew";
 }
 
@@ -104,7 +104,7 @@ TEST_F(RateControlTest, SlowsDownWhileNotified) {
 TEST_F(RateControlTest, RecoversWithoutNotifications) {
   given_a_limit();
   send_for(100 * kNanosecondsPerMillisecond);
-  EXPECT_GT(rate_.megabits(), 1'000);
+  EXPECT_GT(rate_.rate_mbps(), 1'000);
   send_for(2 * kNanosecondsPerSecond);
   EXPECT_FALSE(rate_.limited()) << "forgotten after a second";
 }
@@ -112,29 +112,29 @@ TEST_F(RateControlTest, RecoversWithoutNotifications) {
 // There is no timer for a queue pair that sends nothing, so its limit stays until it sends.
 TEST_F(RateControlTest, AQueryDoesNotShowAnExpiredLimit) {
   given_a_limit();
-  EXPECT_EQ(rate_.megabits_at(now_), rate_.megabits());
-  EXPECT_EQ(rate_.megabits_at(now_ - 1), rate_.megabits()) << "a clock reading from before";
-  EXPECT_EQ(rate_.megabits_at(now_ + 2 * kNanosecondsPerSecond), 0);
+  EXPECT_EQ(rate_.rate_mbps_at(now_), rate_.rate_mbps());
+  EXPECT_EQ(rate_.rate_mbps_at(now_ - 1), rate_.rate_mbps()) << "a clock reading from before";
+  EXPECT_EQ(rate_.rate_mbps_at(now_ + 2 * kNanosecondsPerSecond), 0);
   EXPECT_TRUE(rate_.limited()) << "the query changes nothing";
 }
 
 TEST_F(RateControlTest, SeldomMarksCutLessThanFrequentOnes) {
   given_a_limit();
   send_for(20 * kNanosecondsPerMillisecond, kNanosecondsPerMillisecond);
-  const double seldom = rate_.megabits();
+  const double seldom = rate_.rate_mbps();
   send_for(20 * kNanosecondsPerMillisecond, 60 * kMicrosecond);
-  EXPECT_GT(seldom, 2 * rate_.megabits());
+  EXPECT_GT(seldom, 2 * rate_.rate_mbps());
 }
 
 TEST_F(RateControlTest, AnUnusedRateIsNotRaised) {
   given_a_limit();
-  const double before = rate_.megabits();
+  const double before = rate_.rate_mbps();
   for (int i = 0; i < 100; ++i) {  // one frame per millisecond
     now_ += kNanosecondsPerMillisecond;
     ASSERT_GT(rate_.allowance(now_), 0U);
     send(64);
   }
-  EXPECT_EQ(rate_.megabits(), before);
+  EXPECT_EQ(rate_.rate_mbps(), before);
 }
 
 TEST_F(RateControlTest, ALongRoundTripCountsAsANotificationInDelayMode) {
@@ -145,13 +145,13 @@ TEST_F(RateControlTest, ALongRoundTripCountsAsANotificationInDelayMode) {
     send_for(kNanosecondsPerMillisecond);
     for (int i = 0; i < 2; ++i) {
       send_for(kNanosecondsPerMillisecond);
-      rate_.measured(kNanosecondsPerMillisecond, now_, sent_);
+      rate_.on_round_trip(kNanosecondsPerMillisecond, now_, sent_);
     }
     EXPECT_EQ(rate_.limited(), mode == CongestionMode::kDelay);
   }
   const std::uint32_t before = rate_.window();
   send_for(400 * kMicrosecond);
-  rate_.measured(400 * kMicrosecond, now_, sent_);
+  rate_.on_round_trip(400 * kMicrosecond, now_, sent_);
   EXPECT_GE(rate_.window(), before) << "not longer than allowed";
 }
 

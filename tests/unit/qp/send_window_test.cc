@@ -17,9 +17,9 @@ TEST(SendWindow, BeginsSmallAndDoublesWithEachRoundTrip) {
   SendWindow window;
   window.configure(512, kMtuShift, true);
   EXPECT_EQ(window.packets(), 32U);
-  window.acknowledged(32);
+  window.on_acknowledged(32);
   EXPECT_EQ(window.packets(), 64U);
-  window.acknowledged(1'000);
+  window.on_acknowledged(1'000);
   EXPECT_EQ(window.packets(), 512U);
 }
 
@@ -28,33 +28,33 @@ TEST(SendWindow, ABoundWindowDoesNotGrow) {
   window.configure(512, kMtuShift, true);
   window.halve();
   EXPECT_EQ(window.packets(), 16U);
-  window.bound(0);
+  window.limit(0);
   EXPECT_EQ(window.packets(), 1U) << "never 0, or the connection would be stuck";
-  window.acknowledged(1);
+  window.on_acknowledged(1);
   EXPECT_EQ(window.packets(), 1U);
-  window.bound(1'000);
+  window.limit(1'000);
   EXPECT_EQ(window.packets(), 512U);
-  window.bound(100);
-  window.release();
-  window.acknowledged(100);
+  window.limit(100);
+  window.remove_limit();
+  window.on_acknowledged(100);
   EXPECT_EQ(window.packets(), 200U);
 }
 
 TEST(SendWindow, GrowsSlowlyAfterHeavyLoss) {
   SendWindow window;
   window.configure(512, kMtuShift, true);
-  window.acknowledged(1'000);
-  window.lost();
+  window.on_acknowledged(1'000);
+  window.on_loss();
   EXPECT_EQ(window.packets(), 256U);
-  window.acknowledged(256);
-  EXPECT_EQ(window.packets(), 256U + 256U / SendWindow::kSlowly);
+  window.on_acknowledged(256);
+  EXPECT_EQ(window.packets(), 256U + 256U / SendWindow::kAvoidanceDivisor);
   for (int i = 0; i < 12; ++i) {
-    window.lost();
+    window.on_loss();
   }
   EXPECT_EQ(window.packets(), 1U) << "never 0, or the connection would be stuck";
-  for (std::uint32_t i = 0; i < SendWindow::kSlowly; ++i) {
+  for (std::uint32_t i = 0; i < SendWindow::kAvoidanceDivisor; ++i) {
     EXPECT_EQ(window.packets(), 1U);
-    window.acknowledged(1);
+    window.on_acknowledged(1);
   }
   EXPECT_EQ(window.packets(), 2U);
 }
@@ -62,20 +62,20 @@ TEST(SendWindow, GrowsSlowlyAfterHeavyLoss) {
 TEST(SendWindow, LossDoesNotShrinkABoundWindow) {
   SendWindow window;
   window.configure(512, kMtuShift, true);
-  window.bound(32);
-  window.lost();
+  window.limit(32);
+  window.on_loss();
   EXPECT_EQ(window.packets(), 32U);
-  window.release();
-  window.acknowledged(32);
+  window.remove_limit();
+  window.on_acknowledged(32);
   EXPECT_EQ(window.packets(), 64U) << "slow start continues";
 }
 
 TEST(SendWindow, ANewConnectionForgetsLosses) {
   SendWindow window;
   window.configure(512, kMtuShift, true);
-  window.lost();
+  window.on_loss();
   window.configure(512, kMtuShift, true);
-  window.acknowledged(32);
+  window.on_acknowledged(32);
   EXPECT_EQ(window.packets(), 64U);
 }
 
@@ -83,9 +83,9 @@ TEST(SendWindow, ANewConnectionForgetsLosses) {
 TEST(SendWindow, ANewConnectionForgetsTheBound) {
   SendWindow window;
   window.configure(512, kMtuShift, true);
-  window.bound(8);
+  window.limit(8);
   window.configure(512, kMtuShift, true);
-  window.acknowledged(32);
+  window.on_acknowledged(32);
   EXPECT_EQ(window.packets(), 64U);
 }
 
