@@ -9,10 +9,24 @@ namespace uroce {
 
 inline constexpr std::size_t kPage = 4'096;
 
-// The first page that begins at an address or behind it, or a length in whole pages. 0 if that is
-// beyond 2^64.
-constexpr std::uint64_t up_to_page(std::uint64_t address_or_length) {
-  return (address_or_length + kPage - 1) / kPage * kPage;
+// The largest multiple of `unit` that is at most `value`.
+constexpr std::uint64_t align_floor(std::uint64_t value, std::uint64_t unit) {
+  return value / unit * unit;
+}
+// The smallest multiple of `unit` that is at least `value`; if that is beyond 2^64, 0 where `unit`
+// is a power of two.
+constexpr std::uint64_t align_ceil(std::uint64_t value, std::uint64_t unit) {
+  return align_floor(value + unit - 1, unit);
+}
+
+constexpr std::uint64_t page_floor(std::uint64_t address) { return align_floor(address, kPage); }
+constexpr std::uint64_t page_ceil(std::uint64_t address_or_length) {
+  return align_ceil(address_or_length, kPage);
+}
+
+// Bytes of the whole pages that a range touches.
+constexpr std::uint64_t bytes_of_pages(std::uint64_t address, std::uint64_t length) {
+  return page_ceil(address + length) - page_floor(address);
 }
 
 }  // namespace uroce

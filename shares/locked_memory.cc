@@ -15,10 +15,6 @@
 namespace uroce {
 namespace {
 
-std::uint64_t pages_of(std::uint64_t address, std::uint64_t length) {
-  return (address + length + kPage - 1) / kPage * kPage - address / kPage * kPage;
-}
-
 using File = std::unique_ptr<std::FILE, int (*)(std::FILE*)>;
 
 // A file of the process's folder in /proc, each line of it. Everybody may read these two: the
@@ -90,7 +86,7 @@ std::shared_ptr<LockedCharge::Program> LockedMemory::program_of(const ProgramPro
 
 Result<LockedCharge> LockedMemory::charge(const ProgramProcess& process, std::uint64_t address,
                                           std::uint64_t length) {
-  const std::uint64_t wanted = pages_of(address, length);
+  const std::uint64_t wanted = bytes_of_pages(address, length);
   const auto program = program_of(process);
   const std::uint64_t before = program->bytes;
   if (before + wanted > program->allowed) {

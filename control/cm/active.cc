@@ -9,7 +9,9 @@
 #include "control/cm/manager.h"
 #include "control/cm/refusals.h"
 #include "dataplane/wire/limits.h"
+#include "dataplane/wire/path_mtu.h"
 #include "dataplane/wire/psn.h"
+#include "dataplane/wire/timer_code.h"
 
 namespace uroce::control::cm {
 namespace {
@@ -24,10 +26,10 @@ Status check(const ConnectParameters& wanted) {
   if (Status times = check_times(wanted); !times) {
     return times;
   }
-  if (wanted.ack_timeout > kTimeoutCodeMax) {
+  if (wanted.ack_timeout > kTimerCodeMax) {
     return Error{EINVAL, "a timeout code has 5 bits"};
   }
-  if (wanted.path_mtu < kPathMtuMin || wanted.path_mtu > kPathMtuMax) {
+  if (!is_path_mtu_code(wanted.path_mtu)) {
     return Error{EINVAL, "a path MTU code is 1 to 5"};
   }
   if (wanted.transport == Transport::kRd) {

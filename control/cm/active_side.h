@@ -10,13 +10,14 @@
 #include "control/cm/ip_service.h"
 #include "control/cm/limits.h"
 #include "control/cm/timing.h"
+#include "dataplane/wire/timer_code.h"
 
 namespace uroce::control::cm {
 
 template <typename Parameters>
 Status check_times(const Parameters& wanted) {
-  if (wanted.response_timeout > kTimeoutCodeMax || wanted.packet_lifetime > kTimeoutCodeMax ||
-      wanted.retries > kRetriesMax) {
+  if (wanted.response_timeout > kTimerCodeMax || wanted.packet_lifetime > kTimerCodeMax ||
+      wanted.retries > kCmRetriesMax) {
     return Error{EINVAL, "a timeout code has 5 bits and the number of CM retries 4"};
   }
   return ok();

@@ -16,10 +16,8 @@ inline constexpr std::size_t kTimewaitMax = 65'536;     // ended ones; the oldes
 inline constexpr std::size_t kBacklogMax = 4'096;       // unanswered requests of one listener
 inline constexpr std::size_t kBacklogDefault = 1'024;   // if a program asks for 0
 inline constexpr std::size_t kUnansweredMax = 16'384;   // unanswered requests of all listeners
-inline constexpr std::uint8_t kTimeoutCodeMax = 31;     // 4.096 us * 2^31: 2.4 hours
 
-inline constexpr std::uint8_t kPathMtuMin = 1, kPathMtuMax = 5;  // codes: 256 to 4096 bytes
-inline constexpr std::uint8_t kRetriesMax = 15;                  // 4 bits
+inline constexpr std::uint8_t kCmRetriesMax = 15;  // 4 bits
 
 // A timeout handled this late was caused by a pause of the daemon, and doesn't count against the
 // peer.

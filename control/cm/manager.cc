@@ -124,7 +124,7 @@ void Manager::enter_timewait(Connection& connection, Time now) {
   connection.state = State::kTimewait;
   connections_.forget_remote_qp(connection);
   const Duration wait = connection.rejected ? 2 * connection.retransmission.interval
-                                            : duration_of(connection.negotiated.ack_timeout);
+                                            : timer_duration(connection.negotiated.ack_timeout);
   connections_.set_deadline(connection, now + wait);
 }
 

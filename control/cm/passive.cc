@@ -8,6 +8,7 @@
 #include "control/cm/refusals.h"
 #include "control/cm/timing.h"
 #include "dataplane/wire/limits.h"
+#include "dataplane/wire/path_mtu.h"
 #include "dataplane/wire/psn.h"
 
 namespace uroce::control::cm {
@@ -87,7 +88,7 @@ bool Manager::refuse_req(const Route& route, std::uint64_t transaction, const Re
   std::optional<RejectReason> reason;
   if (!transport_known(req)) {
     reason = RejectReason::kInvalidTransport;
-  } else if (req.path_mtu < kPathMtuMin || req.path_mtu > kPathMtuMax) {
+  } else if (!is_path_mtu_code(req.path_mtu)) {
     reason = RejectReason::kInvalidMtu;
   } else if (has_ip_header(req.service_id) && !ip_of(req)) {
     reason = RejectReason::kUnsupportedRequest;
@@ -153,7 +154,7 @@ void Manager::on_repeated_req(Connection& connection, const Req& req, std::uint6
       // The program hasn't answered yet.
       send_mra(connection, kServiceTimeoutDefault);
       connections_.set_deadline(connection,
-                                now + duration_of(kServiceTimeoutDefault) + connection.patience);
+                                now + timer_duration(kServiceTimeoutDefault) + connection.patience);
       return;
     case State::kRepSent:
     case State::kMraRepReceived:

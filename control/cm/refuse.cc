@@ -6,6 +6,7 @@
 #include "control/cm/manager.h"
 #include "control/cm/refusals.h"
 #include "control/cm/timing.h"
+#include "dataplane/wire/timer_code.h"
 
 namespace uroce::control::cm {
 namespace {
@@ -139,7 +140,7 @@ Status Manager::wait_longer(ConnectionId id, std::uint8_t service_timeout, Time 
   if (!found) {
     return found.error();
   }
-  if (service_timeout > kTimeoutCodeMax) {
+  if (service_timeout > kTimerCodeMax) {
     return Error{EINVAL, "a timeout code has 5 bits"};
   }
   switch ((*found)->state) {
@@ -149,7 +150,8 @@ Status Manager::wait_longer(ConnectionId id, std::uint8_t service_timeout, Time 
     case State::kMraRepSent:
       send_mra(**found, service_timeout);
       if ((*found)->listener != 0) {
-        connections_.set_deadline(**found, now + duration_of(service_timeout) + (*found)->patience);
+        connections_.set_deadline(**found,
+                                  now + timer_duration(service_timeout) + (*found)->patience);
       }
       return ok();
     default:
@@ -187,7 +189,7 @@ void Manager::on_mra(const Route& route, const Mra& mra, Time now) {
     return;
   }
   connections_.set_deadline(
-      *connection, now + duration_of(mra.service_timeout) + connection->retransmission.interval);
+      *connection, now + timer_duration(mra.service_timeout) + connection->retransmission.interval);
 }
 
 }  // namespace uroce::control::cm

@@ -1,19 +1,18 @@
 #pragma once
 
-// Times of the CM protocol: codes of 5 bits for 4.096 us * 2^code.
+// Times of the CM protocol, which are timer codes.
 
 #include <algorithm>
 #include <cstdint>
 
 #include "base/time.h"
+#include "dataplane/wire/timer_code.h"
 
 namespace uroce::control::cm {
 
-constexpr Duration duration_of(std::uint8_t code) { return Duration{4096} << (code & 0x1FU); }
-
 // How long to wait for an answer: the other side's time to think, and both ways (12.9.8.5).
 constexpr Duration answer_time(std::uint8_t response_timeout, std::uint8_t packet_lifetime) {
-  return duration_of(response_timeout) + 2 * duration_of(packet_lifetime);
+  return timer_duration(response_timeout) + 2 * timer_duration(packet_lifetime);
 }
 
 // How long a request waits for a program without being repeated by its sender, who repeats it after

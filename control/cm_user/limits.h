@@ -20,12 +20,10 @@ inline constexpr std::uint16_t kPortUnprivilegedMin = 1'024;
 // ucmatose requests, this value lets our daemon pause for 3 s. With 67 ms its queue pair would fail
 // after 0.4 s.
 inline constexpr std::uint8_t kPacketLifetime = 16;
-inline constexpr std::uint8_t kAckTimeoutMax = 31;
 
 // RNR timers: 0.64 ms if the peer retries without limit (RNR retry 7), 82 ms if it counts retries;
 // else it would give up while the receiving program only waits for a processor. (Linux: 655 ms for
 // all.)
-inline constexpr std::uint8_t kRnrRetriesEndless = 7;
 inline constexpr std::uint8_t kMinRnrTimer = 12;
 inline constexpr std::uint8_t kMinRnrTimerCounted = 26;
 

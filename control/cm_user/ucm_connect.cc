@@ -10,11 +10,10 @@
 #include "control/cm_user/service.h"
 #include "control/cm_user/ucm_commands.h"
 #include "control/ip/device.h"
+#include "dataplane/wire/limits.h"
 
 namespace uroce::control::cm_user {
 namespace {
-
-constexpr std::uint8_t kRetriesMax = 7;
 
 cm::Route route_of(const Id& id) {
   cm::Route route;

@@ -9,6 +9,7 @@
 #include "control/cm_user/deliver.h"
 #include "control/cm_user/service.h"
 #include "control/cm_user/ucm_commands.h"
+#include "dataplane/wire/timer_code.h"
 
 namespace uroce::control::cm_user {
 namespace {
@@ -97,7 +98,7 @@ Status set_id_option(Id& id, std::uint32_t name, const Call& call) {
     return ok();
   }
   if (name == RDMA_OPTION_ID_ACK_TIMEOUT) {
-    if (*value > kAckTimeoutMax) {
+    if (*value > kTimerCodeMax) {
       return Error{EINVAL, "an ACK timeout is a code from 0 to 31"};
     }
     id.ack_timeout = *value;

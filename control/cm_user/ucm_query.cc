@@ -11,6 +11,7 @@
 #include "control/cm_user/address_vector.h"
 #include "control/cm_user/service.h"
 #include "control/cm_user/ucm_commands.h"
+#include "dataplane/wire/limits.h"
 
 namespace uroce::control::cm_user {
 namespace {
@@ -128,7 +129,7 @@ void fill(const Id& id, const cm::QpAttributes& from, cm::QpState state, ib_uver
       to->rq_psn = from.receive_psn;
       to->max_dest_rd_atomic = from.reads_served_max;
       to->min_rnr_timer =
-          from.rnr_retry_count_peer == kRnrRetriesEndless ? kMinRnrTimer : kMinRnrTimerCounted;
+          from.rnr_retry_count_peer == kRnrRetriesInfinite ? kMinRnrTimer : kMinRnrTimerCounted;
       return;
     case cm::QpState::kRts:
       to->qp_attr_mask = kVerbsState | kVerbsSqPsn | kVerbsTimeout | kVerbsRetryCnt |

@@ -1,11 +1,13 @@
 // Regions outside the program's memory: device memory, which belongs to the daemon, and the null
 // region, which has no memory.
 
+#include <bit>
 #include <cerrno>
 #include <limits>
 
 #include "abi/import_records.h"
 #include "abi/memory_records.h"
+#include "base/page.h"
 #include "control/commands/command_table.h"
 #include "control/commands/destroy.h"
 #include "control/sessions/card_limits.h"
@@ -14,7 +16,7 @@
 namespace uroce::control {
 namespace {
 
-constexpr std::uint32_t kPageBits = 12;  // what a mapping is aligned to
+constexpr std::uint32_t kAlignmentBitsMax = std::countr_zero(kPage);  // a mapping's
 
 Status room_for_another(const Session& session) {
   if (session.device_memories.count() >= kSessionDeviceMemoriesMax) {
@@ -44,7 +46,7 @@ Result<Outcome> alloc_null_mr(Session& session, Request& request, Reply* reply) 
 
 Result<Outcome> alloc_dm(Session& session, Request& request, Reply* reply) {
   const auto body = request.as<abi::AllocDmRequest>();
-  if (body.length == 0 || body.log_align > kPageBits) {
+  if (body.length == 0 || body.log_align > kAlignmentBitsMax) {
     return Error{EINVAL, "device memory has at least 1 byte, and an alignment of at most 4096"};
   }
   if (Status room = room_for_another(session); !room) {
@@ -55,7 +57,7 @@ Result<Outcome> alloc_dm(Session& session, Request& request, Reply* reply) {
                              " bytes of device memory, and not " + std::to_string(body.length)};
   }
   auto charge = session.account()->charge(
-      {{Limit::kDeviceMemory, SealedMemory::whole_pages(body.length)}, {Limit::kDescriptors}});
+      {{Limit::kDeviceMemory, page_ceil(body.length)}, {Limit::kDescriptors}});
   if (!charge) {
     return charge.error();
   }

@@ -12,7 +12,9 @@
 #include "control/sessions/qp_states.h"
 #include "control/sessions/xrc.h"
 #include "dataplane/wire/limits.h"
+#include "dataplane/wire/path_mtu.h"
 #include "dataplane/wire/psn.h"
+#include "dataplane/wire/timer_code.h"
 
 namespace uroce::control {
 namespace {
@@ -24,9 +26,6 @@ constexpr std::uint32_t kRemoteAccess = kAccessRemoteWrite | kAccessRemoteRead |
                                         kAccessFlushPersistent;
 // A controlled Q_Key (IBTA vol. 1, 10.2.4.1).
 constexpr std::uint32_t kControlledQkey = 0x8000'0000;
-constexpr std::uint32_t kTimerCodeMax = 31;
-constexpr std::uint32_t kRetriesMax = 7;
-constexpr std::uint32_t kMtuCodeMax = 5;
 
 struct Bound {
   std::uint32_t bit;
@@ -73,7 +72,7 @@ Status check_attributes(const Session& session, const abi::QpAttributesRecord& a
   }
   if ((mask & kVerbsPathMtu) != 0) {
     const std::uint32_t active = device.active_mtu_code();
-    if (a.path_mtu == 0 || a.path_mtu > kMtuCodeMax) {
+    if (!is_path_mtu_code(a.path_mtu)) {
       return Error{EINVAL, "path_mtu is a code from 1 (256 bytes) to 5 (4096 bytes), not " +
                                std::to_string(a.path_mtu)};
     }

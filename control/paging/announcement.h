@@ -9,6 +9,7 @@
 
 #include "abi/paging_records.h"
 #include "abi/version.h"
+#include "base/page.h"
 #include "base/sockets/record_socket.h"
 #include "mmu/mirror/mirror.h"
 
@@ -44,8 +45,8 @@ struct Announcement {
   const std::uint64_t address = std::min(wanted.address, Mirror::kAddressEnd);
   const std::uint64_t length = std::min(wanted.length, Mirror::kAddressEnd - address);
   return Announcement{.sequence = header.sequence,
-                      .first = Mirror::page_down(address),
-                      .end = Mirror::page_up(address + length),
+                      .first = page_floor(address),
+                      .end = page_ceil(address + length),
                       .forget = wanted.reason != abi::InvalidateReason::kDrop};
 }
 

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "base/page.h"
 
 namespace uroce::control {
 
@@ -20,9 +21,7 @@ RingArena::Rings::~Rings() {
 // Whole pages: a queue pair with small rings touches one page, and no cache line adjacent to
 // another queue pair's, which a processor would prefetch while the other side writes it. With ten
 // thousand queue pairs in turn a message costs a third more if they are packed closer.
-std::size_t RingArena::slot_of(std::size_t bytes) {
-  return (kControls + bytes + kPage - 1) / kPage * kPage;
-}
+std::size_t RingArena::slot_of(std::size_t bytes) { return page_ceil(kControls + bytes); }
 
 Result<RingArena::Rings> RingArena::take(std::size_t bytes) {
   UROCE_CHECK(bytes > 0);

@@ -3,20 +3,17 @@
 #include <fcntl.h>
 #include <sys/mman.h>
 
+#include "base/page.h"
+
 #ifndef F_SEAL_FUTURE_WRITE
 #define F_SEAL_FUTURE_WRITE 0x0010
 #endif
 
 namespace uroce::control {
 
-std::size_t SealedMemory::whole_pages(std::size_t length) {
-  const auto page = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
-  return (length + page - 1) / page * page;
-}
-
 Result<SealedMemory> SealedMemory::create(const char* name, std::size_t length, Writers writers) {
   SealedMemory memory;
-  const std::size_t rounded = whole_pages(length);
+  const std::size_t rounded = page_ceil(length);
   memory.descriptor_ = UniqueFd(::memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING));
   if (!memory.descriptor_.valid()) {
     return system_error("the daemon can't make shared memory");
@@ -43,7 +40,7 @@ Result<SealedMemory> SealedMemory::create(const char* name, std::size_t length, 
 }
 
 Result<SealedMemory> SealedMemory::create(const char* name, std::size_t length, Account& account) {
-  const std::uint64_t bytes = whole_pages(length);
+  const std::uint64_t bytes = page_ceil(length);
   auto charge = account.charge(
       {{Limit::kQueueMemory, bytes}, {Limit::kMappings}, {Limit::kAddressSpace, bytes}});
   if (!charge) {

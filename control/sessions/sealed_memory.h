@@ -31,9 +31,6 @@ class SealedMemory {
   // the limits.
   static Result<SealedMemory> create(const char* name, std::size_t length, Account& account);
 
-  // The length rounded up to whole pages.
-  static std::size_t whole_pages(std::size_t length);
-
   SealedMemory() = default;
   SealedMemory(SealedMemory&& other) noexcept;
   SealedMemory& operator=(SealedMemory&& other) noexcept;

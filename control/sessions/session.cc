@@ -16,7 +16,7 @@
 namespace uroce::control {
 namespace {
 
-constexpr std::size_t kDoorbellsStride = (sizeof(abi::Doorbells) + kPage - 1) / kPage * kPage;
+constexpr std::size_t kDoorbellsStride = page_ceil(sizeof(abi::Doorbells));
 
 }  // namespace
 

@@ -59,8 +59,13 @@ struct Deth {
 
 // Flush extended transport header, 4 bytes (annex A19).
 struct Feth {
-  std::uint8_t placement = 0;    // bit 0: global visibility, bit 1: persistence
-  std::uint8_t selectivity = 0;  // 0: the range of the RETH, 1: the whole region
+  static constexpr std::uint8_t kPlaceGlobal = 1U << 0U;      // global visibility
+  static constexpr std::uint8_t kPlacePersistent = 1U << 1U;  // persistence
+  static constexpr std::uint8_t kSelectRange = 0;             // the range of the RETH
+  static constexpr std::uint8_t kSelectRegion = 1;            // the whole region
+
+  std::uint8_t placement = 0;  // of these two bits
+  std::uint8_t selectivity = 0;
 };
 
 }  // namespace uroce

@@ -18,6 +18,8 @@ inline constexpr std::uint32_t kPathMtuMin = 256, kPathMtuMax = 4'096;  // bytes
 inline constexpr std::uint32_t kHeadersMax =
     40 + 8 + static_cast<std::uint32_t>(kPayloadHeadersMax) + kIcrcLength;
 
+constexpr bool is_path_mtu_code(std::uint32_t code) { return code >= 1 && code <= kPathMtuCodeMax; }
+
 constexpr std::uint32_t mtu_bytes(std::uint32_t code) { return 128U << code; }
 static_assert(mtu_bytes(1) == kPathMtuMin && mtu_bytes(kPathMtuCodeMax) == kPathMtuMax);
 

@@ -229,12 +229,12 @@ Mirror::Chunk* Mirror::chunk_for_inline(std::uint64_t first, bool write) {
 
 bool Mirror::can_populate_inline(std::uint64_t address, bool write) {
   const std::unique_lock lock(mutex_, std::try_to_lock);
-  return lock.owns_lock() && chunk_for_inline(page_down(address), write) != nullptr;
+  return lock.owns_lock() && chunk_for_inline(page_floor(address), write) != nullptr;
 }
 
 bool Mirror::populate_inline(std::uint64_t address, bool write) {
   const std::unique_lock lock(mutex_, std::try_to_lock);
-  const std::uint64_t first = page_down(address);
+  const std::uint64_t first = page_floor(address);
   Chunk* const chunk = lock.owns_lock() ? chunk_for_inline(first, write) : nullptr;
   if (chunk == nullptr) {
     return false;

@@ -67,11 +67,8 @@ class Mirror {
   static constexpr std::size_t kSegmentsMax = 1U << 14U;
   static constexpr std::size_t kTableBytes = kAddressEnd / kSegment * sizeof(void*);
 
-  static constexpr std::uint64_t page_down(std::uint64_t address) {
-    return address / kPage * kPage;
-  }
-  static constexpr std::uint64_t page_up(std::uint64_t address) {
-    return page_down(address + kPage - 1);
+  static constexpr std::uint64_t chunk_floor(std::uint64_t address) {
+    return align_floor(address, kChunk);
   }
 
   // `remote`: the program's memory as a file, for memory that can't be mapped; may be invalid.

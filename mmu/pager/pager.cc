@@ -4,24 +4,23 @@
 #include <array>
 #include <utility>
 
+#include "base/page.h"
+
 namespace uroce {
 namespace {
 
-std::uint64_t chunk_down(std::uint64_t address) {
-  return address / Mirror::kChunk * Mirror::kChunk;
-}
-std::uint64_t first_page(const FaultRequest& request) { return Mirror::page_down(request.address); }
+std::uint64_t first_page(const FaultRequest& request) { return page_floor(request.address); }
 // Beyond the last page needed, or the start of the last page of the address space: an implicit
 // region extends to there, and there is no address after the last page.
 std::uint64_t end_page(const FaultRequest& request) {
-  constexpr std::uint64_t kLastPage = Mirror::page_down(~std::uint64_t{0});
+  constexpr std::uint64_t kLastPage = page_floor(~std::uint64_t{0});
   const std::uint64_t room = kLastPage - std::min(request.address, kLastPage);
-  return request.length > room ? kLastPage : Mirror::page_up(request.address + request.length);
+  return request.length > room ? kLastPage : page_ceil(request.address + request.length);
 }
 
 // Whether the program has described the page, and that is still valid.
 bool told(Mirror& mirror, const PageFault& fault, std::uint64_t page) {
-  return fault.asked && fault.answered_chunk == chunk_down(page) &&
+  return fault.asked && fault.answered_chunk == Mirror::chunk_floor(page) &&
          !mirror.changed(fault.answered_changes, page, page + Mirror::kPage);
 }
 
@@ -158,7 +157,7 @@ Pager::Step Pager::on_unknown(Work& work, PageFault& fault, std::uint64_t page) 
   if (told(*work.mirror, fault, page)) {
     return fail(fault, page, Access::kUnmapped);
   }
-  want(work, chunk_down(page), fault.request.write);
+  want(work, Mirror::chunk_floor(page), fault.request.write);
   return Step::kWaiting;
 }
 
@@ -168,7 +167,7 @@ Pager::Step Pager::on_no_write(Work& work, PageFault& fault, std::uint64_t page)
     return fail(fault, page, Access::kNoRight);
   }
   fault.refreshed = true;
-  peer_.forget(work.mirror, chunk_down(page), chunk_down(page) + Mirror::kChunk);
+  peer_.forget(work.mirror, Mirror::chunk_floor(page), Mirror::chunk_floor(page) + Mirror::kChunk);
   return Step::kWaiting;
 }
 
@@ -231,14 +230,14 @@ void Pager::answered(const std::shared_ptr<Mirror>& mirror, std::uint32_t sequen
   }
   const Question question = *asked;
   work.questions.erase(asked);
-  end = std::min(chunk_down(end), question.end);
+  end = std::min(Mirror::chunk_floor(end), question.end);
   if (end > question.first) {
     mirror->describe(question.first, end, pieces, question.changes);
   } else {
     end = question.first + Mirror::kChunk;  // it can't tell: then nothing is mapped there
   }
   const auto note = [&](PageFault& fault) {
-    for (std::uint64_t chunk = chunk_down(first_page(fault.request));
+    for (std::uint64_t chunk = Mirror::chunk_floor(first_page(fault.request));
          chunk < end_page(fault.request); chunk += Mirror::kChunk) {
       if (chunk >= question.first && chunk < end) {
         fault.asked = true;

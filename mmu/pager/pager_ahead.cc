@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/page.h"
 #include "mmu/pager/pager.h"
 
 namespace uroce {
@@ -17,9 +18,9 @@ constexpr std::uint64_t kSliceBytes = Pager::kSlice * Mirror::kPage;
 void Pager::note_ahead(const PageFault& fault) {
   const FaultRequest& request = fault.request;
   const std::uint64_t end = request.address + request.length;
-  const ReadAhead::Range message{.first = Mirror::page_down(request.address),
-                                 .end = Mirror::page_up(end + std::min(request.ahead, kAheadMax))};
-  queue_ahead(fault, {Mirror::page_up(end), message.end}, false);
+  const ReadAhead::Range message{.first = page_floor(request.address),
+                                 .end = page_ceil(end + std::min(request.ahead, kAheadMax))};
+  queue_ahead(fault, {page_ceil(end), message.end}, false);
   if (!frugal_) {
     const std::uint64_t limit = std::min(request.limit, Mirror::kAddressEnd);
     queue_ahead(fault, read_ahead_.follow(fault.mirror.get(), request.write, message, limit), true);
@@ -30,7 +31,7 @@ void Pager::queue_ahead(const PageFault& fault, const ReadAhead::Range& range, b
   if (!range.empty() && ahead_.size() < kAheadEntries) {
     ahead_.push_back({.mirror = fault.mirror,
                       .first = range.first,
-                      .end = Mirror::page_up(range.end),
+                      .end = page_ceil(range.end),
                       .write = fault.request.write,
                       .guess = guess});
   }
@@ -78,7 +79,7 @@ void Pager::ask_ahead(Ahead ahead) {
   if (std::exchange(ahead.asked, true) || work.aheads.size() >= kAheadsWaiting) {
     return drop_if_empty(ahead.mirror.get());
   }
-  want(work, ahead.first / Mirror::kChunk * Mirror::kChunk, ahead.write);
+  want(work, Mirror::chunk_floor(ahead.first), ahead.write);
   work.aheads.push_back(std::move(ahead));
   ask_wanted();
 }
@@ -143,9 +144,8 @@ bool Pager::go_on(Job& job, Time now) {
   const std::uint64_t end = job.wanted.address + job.wanted.length;
   slice.length = std::min(end - slice.address, kSliceBytes - slice.address % kSliceBytes);
   if (!job.wanted.faulting) {
-    job.wanted.mirror->adopt_present(
-        slice.address / Mirror::kPage * Mirror::kPage,
-        (slice.address + slice.length + Mirror::kPage - 1) / Mirror::kPage * Mirror::kPage);
+    job.wanted.mirror->adopt_present(page_floor(slice.address),
+                                     page_ceil(slice.address + slice.length));
   } else {
     switch (step(work_of(job.wanted.mirror), job.fault, now)) {
       case Step::kFailed:

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/page.h"
+
 namespace uroce {
 
 DurableMemory::DurableMemory(std::uint64_t program_address, std::vector<Region::Piece> pieces,
@@ -12,7 +14,6 @@ DurableMemory::DurableMemory(std::uint64_t program_address, std::vector<Region::
     : program_address_(program_address), pieces_(std::move(pieces)), holds_(std::move(holds)) {}
 
 Access DurableMemory::sync(std::uint64_t address, std::uint64_t length) const {
-  constexpr std::uintptr_t kPageMask = 4095;
   const std::uint64_t first = address - program_address_;
   const std::uint64_t end = first + length;
   for (const Region::Piece& piece : pieces_) {
@@ -25,7 +26,7 @@ Access DurableMemory::sync(std::uint64_t address, std::uint64_t length) const {
       return Access::kLost;
     }
     std::byte* const host = piece.host + (from - piece.start);
-    const std::uintptr_t inside = reinterpret_cast<std::uintptr_t>(host) & kPageMask;
+    const std::uintptr_t inside = reinterpret_cast<std::uintptr_t>(host) % kPage;
     if (::msync(host - inside, to - from + inside, MS_SYNC) != 0) {
       return Access::kLost;
     }

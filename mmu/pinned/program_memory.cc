@@ -18,7 +18,6 @@ namespace uroce {
 namespace {
 
 std::uint64_t end_of(const abi::MemoryPiece& piece) { return piece.address + piece.length; }
-std::uint64_t page_of(std::uint64_t address) { return address / kPage * kPage; }
 
 // Whole pages, sorted, without gaps or wraps, and only those of the range, for which the program is
 // charged.
@@ -36,8 +35,8 @@ Status check_pieces(const ProgramMemory::Request& request,
       return Error{EINVAL, "piece " + std::to_string(i) + " of the region's memory is malformed"};
     }
   }
-  if (pieces.empty() || pieces.front().address != page_of(request.address) ||
-      end_of(pieces.back()) - kPage != page_of(request.address + (request.length - 1))) {
+  if (pieces.empty() || pieces.front().address != page_floor(request.address) ||
+      end_of(pieces.back()) - kPage != page_floor(request.address + (request.length - 1))) {
     return Error{EINVAL, "the pieces aren't the pages of the region"};
   }
   return ok();
@@ -113,7 +112,7 @@ Result<ProgramMemory::Reached> ProgramMemory::reach_file(const abi::MemoryPiece&
   if (!facts) {
     return facts.error();
   }
-  const std::uint64_t end = (facts->size + kPage - 1) / kPage * kPage;
+  const std::uint64_t end = page_ceil(facts->size);
   if (piece.offset + piece.length > end) {
     return Error{EFAULT, "the memory lies beyond the end of its file"};
   }

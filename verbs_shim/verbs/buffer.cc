@@ -60,7 +60,7 @@ int check(const ibv_pd* pd, const MrInitAttr& attr) {
 extern "C" {
 
 void* alloc_buf(ibv_pd* pd, std::size_t size, Buffer** buffer) {
-  const std::size_t mapped = up_to_page(size);
+  const std::size_t mapped = page_ceil(size);
   if (mapped == 0 || mapped < size) {
     refuse("ibv_alloc_buf", size == 0 ? EINVAL : ENOMEM, "can't allocate memory of that size");
     return nullptr;

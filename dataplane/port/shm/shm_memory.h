@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "base/page.h"
 #include "base/result.h"
 #include "base/unique_fd.h"
 #include "dataplane/port/shm/shm_records.h"
@@ -15,7 +16,7 @@ namespace uroce {
 class ShmMemory {
  public:
   // Offset of the first frame.
-  static constexpr std::size_t kFramesOffset = (sizeof(ShmRecords) + 4095) / 4096 * 4096;
+  static constexpr std::size_t kFramesOffset = page_ceil(sizeof(ShmRecords));
 
   // Creates our memory, zeroed.
   static Result<ShmMemory> make(std::uint32_t slots, std::uint32_t stride);

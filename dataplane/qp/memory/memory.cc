@@ -4,6 +4,7 @@
 #include <atomic>
 #include <utility>
 
+#include "base/page.h"
 #include "dataplane/qp/memory/memory_parts.h"
 #include "dataplane/qp/memory/proc_mem_access.h"
 #include "mmu/copies/copy.h"
@@ -20,7 +21,7 @@ Access fault(const MemoryScope& scope, const MemoryPart& part, std::uint64_t add
   }
   FaultSlot& slot = *scope.slot;
   const std::uint64_t program_address = part.region.program_address(address);
-  if (slot.failed != Access::kGranted && slot.failed_page == Mirror::page_down(program_address)) {
+  if (slot.failed != Access::kGranted && slot.failed_page == page_floor(program_address)) {
     return std::exchange(slot.failed, Access::kGranted);
   }
   if (!slot.waiting) {
@@ -37,7 +38,7 @@ Access fault(const MemoryScope& scope, const MemoryPart& part, std::uint64_t add
       slot.page = FaultSlot::kNoPage;
       return Access::kGranted;
     }
-    slot.park(Mirror::page_down(program_address), scope.now);
+    slot.park(page_floor(program_address), scope.now);
     if (outcome == InlinePopulate::kLater) {
       return Access::kNotResident;
     }
@@ -49,7 +50,7 @@ Access fault(const MemoryScope& scope, const MemoryPart& part, std::uint64_t add
 }
 
 Access withhold(const MemoryScope& scope, const MemoryPart& part) {
-  scope.slot->park(Mirror::page_down(part.region.program_address(part.address)), scope.now);
+  scope.slot->park(page_floor(part.region.program_address(part.address)), scope.now);
   scope.faults->withhold(scope.qpn);
   return Access::kNotResident;
 }
@@ -74,7 +75,7 @@ Access flush_to_disk(const MemoryScope& scope, const MemoryPart& part) {
   }
   slot.failed = Access::kGranted;
   ++slot.ticket;
-  slot.park(Mirror::page_down(address), scope.now);
+  slot.park(page_floor(address), scope.now);
   slot.waiting = scope.faults->flush({.address = address, .length = part.length}, part.region,
                                      scope.qpn, scope.role, slot.ticket);
   slot.flushing = slot.waiting;

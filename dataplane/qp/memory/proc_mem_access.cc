@@ -5,6 +5,7 @@
 #include <cstring>
 #include <utility>
 
+#include "base/page.h"
 #include "mmu/mirror/mirror.h"
 
 namespace uroce {
@@ -24,7 +25,7 @@ ProcMemSlot& slow_slot(const MemoryScope& scope) {
 }
 
 Access park_for(const MemoryScope& scope, std::uint64_t address) {
-  scope.slot->park(Mirror::page_down(address), scope.now);
+  scope.slot->park(page_floor(address), scope.now);
   return Access::kNotResident;
 }
 

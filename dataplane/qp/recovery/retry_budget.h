@@ -15,6 +15,7 @@
 #include <cstdint>
 
 #include "base/time.h"
+#include "dataplane/wire/timer_code.h"
 
 namespace uroce {
 
@@ -24,8 +25,8 @@ class RetryBudget {
   // The timeouts of a silent peer double up to the factor of four that 9.7.6.1.3 allows: the peer
   // may be a program without a processor. A timeout that is long already isn't doubled, which would
   // only delay the error.
-  static constexpr std::uint32_t kBackOffMax = 2;                    // powers of two
-  static constexpr Duration kBackedOffMax = Duration{4'096} << 17U;  // 537 ms
+  static constexpr std::uint32_t kBackOffMax = 2;                // powers of two
+  static constexpr Duration kBackedOffMax = timer_duration(17);  // 537 ms
 
   enum class [[nodiscard]] End : std::uint8_t{kNotYet, kSilent, kInVain};
 

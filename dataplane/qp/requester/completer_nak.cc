@@ -4,14 +4,9 @@
 #include "dataplane/qp/qp.h"
 #include "dataplane/qp/recovery/rnr_timer.h"
 #include "dataplane/qp/requester/requester.h"
+#include "dataplane/wire/limits.h"
 
 namespace uroce {
-namespace {
-
-constexpr std::uint8_t kRnrRetryForEver = 7;
-
-}  // namespace
-
 // The peer has no receive posted: waits as long as requested, then sends again from there (C9-111).
 Step Requester::on_rnr_nak(const Packet& packet, std::uint8_t timer_code, Turn& turn, Drop* drop) {
   const std::uint32_t psn = packet.psn;
@@ -35,7 +30,7 @@ Step Requester::on_rnr_nak(const Packet& packet, std::uint8_t timer_code, Turn& 
     fail_oldest(abi::WcStatus::kRnrRetryExcErr, Failure::kRnrRetriesExhausted, turn);
     return Step::kDone;
   }
-  if (qp_.attributes_.rnr_retry != kRnrRetryForEver) {
+  if (qp_.attributes_.rnr_retry != kRnrRetriesInfinite) {
     --rnr_retries_left_;
   }
   wait_for_receiver(wait, turn);

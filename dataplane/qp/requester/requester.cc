@@ -7,13 +7,10 @@
 #include <utility>
 
 #include "dataplane/qp/qp.h"
+#include "dataplane/wire/timer_code.h"
 
 namespace uroce {
-namespace {
-
-constexpr Duration kTimeoutUnit = 4'096;  // ns; the attribute is a power of two of it (9.9.2.1.1)
-
-}  // namespace
+namespace {}  // namespace
 
 Requester::Requester(Qp& qp) : qp_(qp), queue_(qp.config_) { configure(); }
 
@@ -22,7 +19,7 @@ void Requester::configure() {
   mtu_shift_ = static_cast<std::uint32_t>(std::countr_zero(attributes.path_mtu));
   window_.configure(std::min(kWindowPackets, kWindowBytes >> mtu_shift_), mtu_shift_,
                     qp_.config_.shares_network && qp_.config_.reliable());
-  timeout_ = attributes.timeout == 0 ? 0 : kTimeoutUnit << attributes.timeout;
+  timeout_ = attributes.timeout == 0 ? 0 : timer_duration(attributes.timeout);
   retry_budget_.configure(attributes.retry_cnt, timeout_);
   silent_timeouts_ = 0;
   rnr_retries_left_ = attributes.rnr_retry;

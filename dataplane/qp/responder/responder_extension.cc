@@ -6,18 +6,9 @@
 #include "dataplane/qp/memory/memory.h"
 #include "dataplane/qp/qp.h"
 #include "dataplane/qp/responder/responder.h"
+#include "dataplane/wire/limits.h"
 
 namespace uroce {
-namespace {
-
-inline constexpr std::uint32_t kWordLength = 8;
-inline constexpr std::uint8_t kPlaceGlobal = 1U << 0U;
-inline constexpr std::uint8_t kPlacePersistent = 1U << 1U;
-inline constexpr std::uint8_t kSelectRange = 0;
-inline constexpr std::uint8_t kSelectRegion = 1;
-
-}  // namespace
-
 Step Responder::atomic_write(const Packet& packet, Turn& turn) {
   if ((qp_->attributes_.access & kAccessRemoteWrite) == 0) {
     return refuse(Nak::kInvalidRequest, Failure::kNotEnabled, turn);
@@ -26,12 +17,12 @@ Step Responder::atomic_write(const Packet& packet, Turn& turn) {
     return refuse(Nak::kInvalidRequest, Failure::kTooManyReads, turn);
   }
   const Reth reth = packet.reth();
-  if (packet.payload_length != kWordLength || reth.length != kWordLength) {
+  if (packet.payload_length != kAtomicBytes || reth.length != kAtomicBytes) {
     return refuse(Nak::kInvalidRequest, Failure::kPacketLength, turn);
   }
-  const RemoteRange range{.rkey = reth.rkey, .address = reth.address, .length = kWordLength};
+  const RemoteRange range{.rkey = reth.rkey, .address = reth.address, .length = kAtomicBytes};
   Access access = check_remote(memory(turn), range, kAccessRemoteWrite);
-  if (access == Access::kGranted && reth.address % kWordLength != 0) {
+  if (access == Access::kGranted && reth.address % kAtomicBytes != 0) {
     return refuse(Nak::kInvalidRequest, Failure::kMisaligned, turn);
   }
   if (access == Access::kGranted) {
@@ -42,7 +33,7 @@ Step Responder::atomic_write(const Packet& packet, Turn& turn) {
   if (access != Access::kGranted) {
     return refuse_remote(access, turn);
   }
-  qp_->counters_.bytes_received += kWordLength;
+  qp_->counters_.bytes_received += kAtomicBytes;
   const std::uint32_t psn = expected_psn_;
   advance_read(1);
   resources_.push(
@@ -53,15 +44,16 @@ Step Responder::atomic_write(const Packet& packet, Turn& turn) {
 // Persistence can take as long as the disk does: meanwhile the packet is parked.
 Step Responder::flush_memory(const Packet& packet, Turn& turn) {
   const Feth feth = packet.feth();
-  const bool known = feth.placement != 0 &&
-                     (feth.placement & ~(kPlaceGlobal | kPlacePersistent)) == 0 &&
-                     (feth.selectivity == kSelectRange || feth.selectivity == kSelectRegion);
+  const bool known =
+      feth.placement != 0 &&
+      (feth.placement & ~(Feth::kPlaceGlobal | Feth::kPlacePersistent)) == 0 &&
+      (feth.selectivity == Feth::kSelectRange || feth.selectivity == Feth::kSelectRegion);
   if (!known) {
     return refuse(Nak::kInvalidRequest, Failure::kFlushKind, turn);
   }
   const std::uint32_t rights =
-      ((feth.placement & kPlaceGlobal) != 0 ? kAccessFlushGlobal : 0U) |
-      ((feth.placement & kPlacePersistent) != 0 ? kAccessFlushPersistent : 0U);
+      ((feth.placement & Feth::kPlaceGlobal) != 0 ? kAccessFlushGlobal : 0U) |
+      ((feth.placement & Feth::kPlacePersistent) != 0 ? kAccessFlushPersistent : 0U);
   if ((qp_->attributes_.access & rights) != rights) {
     return refuse(Nak::kInvalidRequest, Failure::kNotEnabled, turn);
   }
@@ -71,7 +63,7 @@ Step Responder::flush_memory(const Packet& packet, Turn& turn) {
   const Reth reth = packet.reth();
   const Access access = flush_remote(
       memory(turn), {.rkey = reth.rkey, .address = reth.address, .length = reth.length},
-      feth.selectivity == kSelectRegion, rights);
+      feth.selectivity == Feth::kSelectRegion, rights);
   if (access != Access::kGranted) {
     return refuse_remote(access, turn);
   }

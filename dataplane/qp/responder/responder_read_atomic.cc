@@ -6,12 +6,6 @@
 #include "dataplane/wire/limits.h"
 
 namespace uroce {
-namespace {
-
-constexpr std::uint32_t kAtomicLength = 8;
-
-}  // namespace
-
 Step Responder::read(const Request& request, Turn& turn) {
   if ((qp_->attributes_.access & kAccessRemoteRead) == 0) {
     return refuse(Nak::kInvalidRequest, Failure::kNotEnabled, turn);
@@ -52,9 +46,9 @@ Step Responder::atomic(const Request& request, Turn& turn) {
     return refuse(Nak::kInvalidRequest, Failure::kTooManyReads, turn);
   }
   const AtomicEth eth = request.atomic_eth();
-  const RemoteRange range{.rkey = eth.rkey, .address = eth.address, .length = kAtomicLength};
+  const RemoteRange range{.rkey = eth.rkey, .address = eth.address, .length = kAtomicBytes};
   Access access = check_remote(memory(turn), range, kAccessRemoteAtomic);
-  if (access == Access::kGranted && eth.address % kAtomicLength != 0) {
+  if (access == Access::kGranted && eth.address % kAtomicBytes != 0) {
     return refuse(Nak::kInvalidRequest, Failure::kMisaligned, turn);
   }
   std::uint64_t original = 0;

@@ -8,21 +8,21 @@
 #include "dataplane/qp/memory/memory.h"
 #include "dataplane/qp/qp.h"
 #include "dataplane/qp/responder/responder.h"
+#include "dataplane/wire/limits.h"
 
 namespace uroce {
 namespace {
 
 // In front of each datagram: the IPv6 header, or 20 undefined bytes and the IPv4 header (annex
 // A17.4.5.2).
-constexpr std::uint32_t kGrhLength = 40;
 constexpr std::uint32_t kIpv4HeaderLength = 20;
 
-std::array<std::byte, kGrhLength> grh_of(const Packet& packet) {
-  std::array<std::byte, kGrhLength> grh{};
+std::array<std::byte, kGrhBytes> grh_of(const Packet& packet) {
+  std::array<std::byte, kGrhBytes> grh{};
   if (packet.ip_version == 4) {
-    std::memcpy(&grh[kGrhLength - kIpv4HeaderLength], packet.ip, kIpv4HeaderLength);
+    std::memcpy(&grh[kGrhBytes - kIpv4HeaderLength], packet.ip, kIpv4HeaderLength);
   } else {
-    std::memcpy(grh.data(), packet.ip, kGrhLength);
+    std::memcpy(grh.data(), packet.ip, kGrhBytes);
   }
   return grh;
 }
@@ -50,19 +50,19 @@ Step Responder::receive_datagram(const Packet& packet, Turn& turn, Drop* drop) {
 
 // REQUIRES: holding_
 Step Responder::deliver_datagram(const Packet& packet, Turn& turn) {
-  if (packet.payload_length + std::uint64_t{kGrhLength} > receive_length_) {
+  if (packet.payload_length + std::uint64_t{kGrhBytes} > receive_length_) {
     return abandon(Drop::kReceiveTooShort, turn);
   }
   const std::span sges(receive_.sges.data(), receive_.sge_count);
   const std::array grh = grh_of(packet);
-  Access access = scatter(memory(turn), sges, 0, grh.data(), kGrhLength, true);
+  Access access = scatter(memory(turn), sges, 0, grh.data(), kGrhBytes, true);
   if (access == Access::kGranted) {
-    access = scatter(memory(turn), sges, kGrhLength, packet.payload, packet.payload_length);
+    access = scatter(memory(turn), sges, kGrhBytes, packet.payload, packet.payload_length);
   }
   if (access != Access::kGranted) {
     return refuse_local(access, turn);
   }
-  offset_ = kGrhLength + packet.payload_length;
+  offset_ = kGrhBytes + packet.payload_length;
   qp_->counters_.bytes_received += packet.payload_length;
   complete_receive(Request(packet), turn);
   return Step::kDone;

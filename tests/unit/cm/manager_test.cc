@@ -22,7 +22,7 @@ TEST_F(ManagerTest, ConnectsAndDisconnects) {
   ASSERT_TRUE(passive.manager.disconnect(ends.passive, {}, now));
   exchange();
   EXPECT_EQ(active.expect(EventKind::kDisconnected).cookie, 11U);
-  run(duration_of(19));
+  run(timer_duration(19));
   active.expect(EventKind::kTimewaitExit);
   passive.expect(EventKind::kTimewaitExit);
   destroy(ends);

@@ -69,7 +69,7 @@ class LostParked : public testing::Test {
   void give_the_room_back() {
     while (PageFault* const fault = queues_.faults.next()) {
       fault->outcome = Access::kLost;
-      fault->failed_page = Mirror::page_down(fault->request.address);
+      fault->failed_page = page_floor(fault->request.address);
       queues_.faults.resume(fault);
     }
     stations_.settle();

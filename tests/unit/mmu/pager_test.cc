@@ -252,7 +252,7 @@ TEST_F(PagerTest, InvalidAddressesFail) {
     raise(address);
     program_.settle();
     EXPECT_EQ(outcome(), Access::kUnmapped) << address;
-    EXPECT_EQ(failed_page_, Mirror::page_down(address));
+    EXPECT_EQ(failed_page_, page_floor(address));
   }
   raise(kBase, true, ~0ULL - kBase);
   program_.settle();

@@ -14,7 +14,7 @@ namespace {
 constexpr std::size_t kCacheLine = 64;
 
 bool writable(const Code* at, std::size_t length, bool yes) {
-  const std::uint64_t first = kernel::number(at) / kPage * kPage;
+  const std::uint64_t first = page_floor(kernel::number(at));
   const std::uint64_t end = kernel::number(at) + length;
   return kernel::mprotect(kernel::pointer(first), end - first,
                           PROT_READ | PROT_EXEC | (yes ? PROT_WRITE : 0)) == 0;

@@ -56,7 +56,7 @@ Target targets[] = {
 
 // Maps a page within reach of a near jump from `code`.
 Code* map_near(const void* code) {
-  const std::uint64_t around = kernel::number(code) / kPage * kPage;
+  const std::uint64_t around = page_floor(kernel::number(code));
   for (std::uint64_t distance = 1ULL << 21U; distance < kNearMax; distance += 1ULL << 21U) {
     for (const std::uint64_t hint : {around - distance, around + distance}) {
       void* const page = kernel::mmap(kernel::pointer(hint), kPage, PROT_READ | PROT_WRITE,

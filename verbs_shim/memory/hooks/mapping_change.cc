@@ -16,9 +16,9 @@ static_assert(2 * AddressWatch::kChangersMax <= abi::kInvalidationsMax);
 // The kernel will refuse ranges beyond the end, or that wrap.
 AddressWatch::Range whole_pages(const void* address, std::uint64_t length) {
   const std::uint64_t start =
-      std::min(kernel::number(address) / kPage * kPage, AddressWatch::kAddressEnd);
+      std::min(page_floor(kernel::number(address)), AddressWatch::kAddressEnd);
   const std::uint64_t room = AddressWatch::kAddressEnd - start;
-  return {start, start + std::min(up_to_page(std::min(length, room)), room)};
+  return {start, start + std::min(page_ceil(std::min(length, room)), room)};
 }
 
 }  // namespace

@@ -281,8 +281,8 @@ int brk(void* address) {
   }
   // The kernel unmaps what is between these two, rounded up.
   const auto now = static_cast<std::uint64_t>(::syscall(SYS_brk, nullptr));
-  const std::uint64_t first = up_to_page(wanted);
-  const std::uint64_t end = up_to_page(now);
+  const std::uint64_t first = page_ceil(wanted);
+  const std::uint64_t end = page_ceil(now);
   if (first >= end || !concerns(kernel::pointer(first), end - first)) {
     return next.brk(address);
   }

@@ -163,8 +163,8 @@ void* move_found(SharingState& state, const Change& change, const Move& move,
 }  // namespace
 
 void* move_mapping(SharingState& state, const Change& change, const Move& move) {
-  const std::uint64_t old_length = up_to_page(move.old_length);
-  const std::uint64_t new_length = up_to_page(move.new_length);
+  const std::uint64_t old_length = page_ceil(move.old_length);
+  const std::uint64_t new_length = page_ceil(move.new_length);
   const std::uint64_t end = move.address + old_length;
   const bool sane = move.address % kPage == 0 && old_length != 0 && new_length != 0 &&
                     move.wanted % kPage == 0 && end > move.address &&

@@ -7,6 +7,7 @@
 
 #include <cerrno>
 
+#include "base/page.h"
 #include "verbs_shim/memory/sharing/shared_file.h"
 
 namespace uroce::shim {
@@ -27,9 +28,9 @@ Result<FileMapping> map_file(int descriptor, std::uint64_t offset, std::uint64_t
   }
   const std::uint64_t page = static_cast<std::uint32_t>(system.f_type) == HUGETLBFS_MAGIC
                                  ? static_cast<std::uint64_t>(system.f_bsize)
-                                 : 4096;
+                                 : kPage;
   FileMapping mapping{.ahead = offset % page};
-  mapping.size = (mapping.ahead + length + page - 1) / page * page;
+  mapping.size = align_ceil(mapping.ahead + length, page);
   void* const start = ::mmap(nullptr, mapping.size, PROT_READ | (writable ? PROT_WRITE : 0),
                              MAP_SHARED, descriptor, static_cast<off_t>(offset - mapping.ahead));
   if (start == MAP_FAILED) {

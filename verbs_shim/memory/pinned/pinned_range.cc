@@ -31,8 +31,8 @@ Result<MemoryDescription> PinnedRange::describe(std::uint64_t address, std::uint
                                                 std::uint32_t access) {
   writing_ = (access & kWriting) != 0;
   RangeDescriber().run(state_,
-                       {.start = address / kPage * kPage,
-                        .end = up_to_page(address + length),
+                       {.start = page_floor(address),
+                        .end = page_ceil(address + length),
                         .rights = writing_ ? PROT_WRITE : PROT_READ,
                         .on_demand = false},
                        *this);

@@ -21,7 +21,7 @@ std::atomic<unsigned> threads{0};  // a counter, needs no ordering
 unsigned IsolatedThread::count() { return threads.load(std::memory_order_relaxed); }
 
 bool IsolatedThread::prepare(std::size_t state_bytes) {
-  const std::size_t rounded = up_to_page(state_bytes);
+  const std::size_t rounded = page_ceil(state_bytes);
   bytes_ = kGuardBytes + kStackBytes + rounded;
   void* const room = kernel::mmap(nullptr, bytes_, PROT_READ | PROT_WRITE,
                                   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);

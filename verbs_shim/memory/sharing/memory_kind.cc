@@ -28,7 +28,7 @@ __attribute__((constructor)) void find_main_thread() {
   constexpr std::uint64_t kBytes = 4096;  // struct pthread of glibc has 2304
   if (::getpid() == ::gettid()) {
     const auto at = static_cast<std::uint64_t>(pthread_self());
-    main_thread_block = {.start = at / kPage * kPage, .end = up_to_page(at + kBytes)};
+    main_thread_block = {.start = page_floor(at), .end = page_ceil(at + kBytes)};
   }
 }
 

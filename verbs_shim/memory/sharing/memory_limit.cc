@@ -17,10 +17,6 @@ namespace {
 // Bytes in whole pages held by registrations. Relaxed: a counter, needs no ordering.
 std::atomic<std::uint64_t> locked_bytes{0};
 
-std::uint64_t pages_of(std::uint64_t address, std::uint64_t length) {
-  return up_to_page(address + length) - address / kPage * kPage;
-}
-
 bool may_lock_anything() {
   __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3, .pid = 0};
   __user_cap_data_struct sets[_LINUX_CAPABILITY_U32S_3] = {};
@@ -31,7 +27,7 @@ bool may_lock_anything() {
 }  // namespace
 
 Status charge_locked_memory(std::uint64_t address, std::uint64_t length) {
-  const std::uint64_t wanted = pages_of(address, length);
+  const std::uint64_t wanted = bytes_of_pages(address, length);
   const std::uint64_t before = locked_bytes.fetch_add(wanted, std::memory_order_relaxed);
   rlimit limit = {};
   if (::getrlimit(RLIMIT_MEMLOCK, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY ||
@@ -46,7 +42,7 @@ Status charge_locked_memory(std::uint64_t address, std::uint64_t length) {
 }
 
 void uncharge_locked_memory(std::uint64_t address, std::uint64_t length) {
-  locked_bytes.fetch_sub(pages_of(address, length), std::memory_order_relaxed);
+  locked_bytes.fetch_sub(bytes_of_pages(address, length), std::memory_order_relaxed);
 }
 
 void forget_locked_memory() { locked_bytes.store(0, std::memory_order_relaxed); }
