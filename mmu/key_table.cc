@@ -147,7 +147,7 @@ std::unique_ptr<Region> KeyTable::wait_until_unused(std::unique_ptr<Region> regi
     std::list<std::unique_ptr<Region>> one;
     one.push_back(std::move(region));
     const std::lock_guard lock(mutex_);
-    held_.splice(held_.end(), one);
+    unreclaimed_.splice(unreclaimed_.end(), one);
   }
   return region;
 }

@@ -103,7 +103,7 @@ class KeyTable {
   std::vector<std::uint8_t> tags_;  // the last one of each index
   std::mt19937_64 random_;
   // Unpublished, but perhaps used by a stuck worker.
-  std::list<std::unique_ptr<Region>> held_;
+  std::list<std::unique_ptr<Region>> unreclaimed_;
 };
 
 inline Access KeyTable::check(std::uint32_t key, PdId pd, std::uint64_t address,

@@ -67,7 +67,7 @@ void WindowTable::remove(std::uint32_t key) {
   }
   const std::lock_guard lock(mutex_);
   free_.push_back(index);  // it had room for all from the beginning
-  held_.splice(held_.end(), kept);
+  unreclaimed_.splice(unreclaimed_.end(), kept);
 }
 
 void WindowTable::release_qp(std::uint32_t key, std::uint32_t qpn) {

@@ -61,7 +61,7 @@ class WindowTable {
   std::mutex mutex_;  // guards what follows; workers never take it
   std::vector<std::uint32_t> free_;
   std::mt19937_64 random_;
-  std::list<std::unique_ptr<Window>> held_;  // removed, but perhaps used by a stuck worker
+  std::list<std::unique_ptr<Window>> unreclaimed_;  // removed, but perhaps used by a stuck worker
 };
 
 }  // namespace uroce

@@ -148,11 +148,11 @@ void* map_pages(std::size_t bytes) {
     if (memory != MAP_FAILED) {
       return memory;
     }
-    const std::new_handler give_up = std::get_new_handler();
-    if (give_up == nullptr) {
+    const std::new_handler handler = std::get_new_handler();
+    if (handler == nullptr) {
       throw std::bad_alloc();
     }
-    give_up();
+    handler();
   }
 }
 

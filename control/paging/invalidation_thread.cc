@@ -136,7 +136,7 @@ void InvalidationThread::take_turn(Mirror* mirror) {
   if (!channel.under_way) {
     return;
   }
-  if (mirror->go_on(*channel.under_way)) {
+  if (mirror->clear_next_slice(*channel.under_way)) {
     wait_for_turn(channel);
   } else if (channel.closing) {
     const std::shared_ptr<Mirror> closed = channel.mirror;

@@ -48,7 +48,7 @@ void Server::on_event_room() {
     Session* const session = card_.find_session(id);
     if (session != nullptr) {
       const Time begun = card_.now();
-      session->events().go_on();
+      session->events().send_waiting();
       throttled_users_.note(session->account()->user(), begun, card_.now());
     }
   }

@@ -62,7 +62,7 @@ void ProgramEvents::put(const abi::AsyncEventRecord& record, std::size_t objects
   waiting_.emplace(number, record);
 }
 
-void ProgramEvents::go_on() {
+void ProgramEvents::send_waiting() {
   int put = 0;
   for (auto at = waiting_.begin(); at != waiting_.end() && put < kPutMax; ++put) {
     switch (put_event(socket_.get(), at->second)) {

@@ -44,7 +44,7 @@ class ProgramEvents {
   // for each of `objects`.
   void put(const abi::AsyncEventRecord& record, std::size_t objects);
   // The socket has room again.
-  void go_on();
+  void send_waiting();
   // The object with this cookie has been destroyed.
   void forget(Subject subject, std::uint64_t cookie);
 

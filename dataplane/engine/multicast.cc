@@ -96,8 +96,8 @@ void Worker::State::park_copy(QpEntry& entry, PortState& port, Frame& frame) {
     release(copy);
   }
   if (!entry.parks(Role::kResponder)) {
-    Turn lent = turn(entry);
-    entry.qp->on_parked_dropped(lent);
+    Turn turn = make_turn(entry);
+    entry.qp->on_parked_dropped(turn);
   }
 }
 
@@ -116,10 +116,10 @@ void Worker::State::deliver_group(Frame* frame) {
     if (entry == nullptr || (own && packet.deth().source_qpn == member)) {
       continue;
     }
-    Turn lent = turn(*entry);
+    Turn turn = make_turn(*entry);
     Drop reason = Drop::kNone;
     if (entry->parks(Role::kResponder) ||
-        entry->qp->receive(*frame, lent, &reason) == Step::kParked) {
+        entry->qp->receive(*frame, turn, &reason) == Step::kParked) {
       park_copy(*entry, port, *frame);
     }
     if (reason != Drop::kNone) {

@@ -198,7 +198,7 @@ bool Worker::State::drain_frames(Role role) {
   std::array<Frame*, kBurstMax> burst;
   std::uint32_t drained = 0;
   QpEntry* last = nullptr;   // to be updated once its run of frames ends
-  std::optional<Turn> lent;  // for that run, as long as nothing changes that a turn holds
+  std::optional<Turn> turn;  // for that run, as long as nothing changes that a turn holds
   while (drained < kDrainMax) {
     const std::uint32_t count = ring.dequeue(burst.data(), kBurstMax);
     if (count == 0) {
@@ -221,14 +221,14 @@ bool Worker::State::drain_frames(Role role) {
       if (entry != last && last != nullptr) {
         update(*last);
       }
-      if (entry != last || !lent.has_value()) {
-        lent.emplace(turn(*entry));
+      if (entry != last || !turn.has_value()) {
+        turn.emplace(make_turn(*entry));
       }
       last = entry;
       // What a turn lends stays the same until memory is waited for, or frames are kept.
-      const bool took = deliver(*entry, role, burst[i], *lent);
-      if (!took || !lent->keep || stalls.watches(now)) [[unlikely]] {
-        lent.reset();
+      const bool took = deliver(*entry, role, burst[i], *turn);
+      if (!took || !turn->keep || stalls.watches(now)) [[unlikely]] {
+        turn.reset();
       }
     }
   }
@@ -241,11 +241,11 @@ bool Worker::State::drain_frames(Role role) {
 // Passes a frame to its queue pair, or keeps it if that waits for memory or an earlier frame. True
 // if the queue pair took it.
 bool Worker::State::deliver(QpEntry& entry, Role role, Frame* frame) {
-  Turn lent = turn(entry);
-  return deliver(entry, role, frame, lent);
+  Turn turn = make_turn(entry);
+  return deliver(entry, role, frame, turn);
 }
 
-bool Worker::State::deliver(QpEntry& entry, Role role, Frame* frame, Turn& lent) {
+bool Worker::State::deliver(QpEntry& entry, Role role, Frame* frame, Turn& turn) {
   const bool parked_before =
       entry.parks(role) && !outside_sequence(opcode_info(frame->packet.opcode).operation);
   // An answer that was lost is repeated even so: the peer may need it before anything else.
@@ -254,7 +254,7 @@ bool Worker::State::deliver(QpEntry& entry, Role role, Frame* frame, Turn& lent)
     return false;
   }
   Drop reason = Drop::kNone;
-  switch (entry.qp->receive(*frame, lent, &reason)) {
+  switch (entry.qp->receive(*frame, turn, &reason)) {
     case Step::kParked:
       park(entry, role, frame);
       return false;
@@ -265,8 +265,8 @@ bool Worker::State::deliver(QpEntry& entry, Role role, Frame* frame, Turn& lent)
       break;
   }
   finish(frame, reason);
-  if (lent.room_missing) [[unlikely]] {
-    lent.room_missing = false;
+  if (turn.room_missing) [[unlikely]] {
+    turn.room_missing = false;
     make_room_to_keep(entry);
   }
   if (entry.keeps(role)) [[unlikely]] {

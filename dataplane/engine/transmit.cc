@@ -86,19 +86,19 @@ bool Worker::State::transmit(PortState& port) {
     const std::uint32_t granted = queue.grant(entry);
     std::uint32_t sent = 0;
     if (granted > 0) {
-      Turn lent = turn(entry);
-      lent.read_credits = read_credits(port, entry);
+      Turn turn = make_turn(entry);
+      turn.read_credits = read_credits(port, entry);
       QpEntry* const peer = usable_local_peer(port, entry);
-      lent.local_peer = peer == nullptr ? nullptr : peer->qp;
+      turn.local_peer = peer == nullptr ? nullptr : peer->qp;
       // If no other queue pair wants to send, this one would be visited until the burst is full, so
       // sending beyond the grant takes nothing from anybody: one long visit costs less than many.
       const bool alone = queue.size() == 1;
-      sent = entry.qp->transmit(lent, alone ? std::max(granted, kAloneBytes) : granted);
+      sent = entry.qp->transmit(turn, alone ? std::max(granted, kAloneBytes) : granted);
       sent = alone ? std::min(sent, granted) : sent;
       count_reads(entry);
-      if (lent.direct_bytes != 0) {
-        direct_bytes += lent.direct_bytes;
-        if (lent.local_peer_answered) {
+      if (turn.direct_bytes != 0) {
+        direct_bytes += turn.direct_bytes;
+        if (turn.local_peer_answered) {
           update(*peer);
         } else if (peer->qp->answers_due()) {
           queue_up(*peer);
@@ -126,17 +126,17 @@ void Worker::send_posted(Qp& qp) {
   }
   PortState& port = *self.ports[entry->port];
   if (qp.state() == QpState::kRts) {
-    Turn lent = self.turn(*entry);
-    qp.on_doorbell(lent);
+    Turn turn = self.make_turn(*entry);
+    qp.on_doorbell(turn);
   }
   qp.use_frames();  // else the next message might wait for answers first
   for (std::uint32_t left = kPostedBytesMax; left > 0 && qp.has_work();) {
     if (port.tx.room() < port.turn_burst) {
       refill_tx(port.tx, *port.port, port.turn_burst, &port.generation);
     }
-    Turn lent = self.turn(*entry);
-    lent.read_credits = ReadCredits::none();  // nobody would receive the answer
-    const std::uint32_t sent = qp.transmit(lent, left);
+    Turn turn = self.make_turn(*entry);
+    turn.read_credits = ReadCredits::none();  // nobody would receive the answer
+    const std::uint32_t sent = qp.transmit(turn, left);
     self.count_reads(*entry);
     if (sent == 0) {
       break;

@@ -179,8 +179,8 @@ bool Worker::State::drain_doorbells() {
       QpEntry* entry = table.find(burst[i]->config().qpn);
       if (entry != nullptr) {
         UROCE_PROBE1(post, entry->qp->config().qpn);
-        Turn lent = turn(*entry);
-        entry->qp->on_doorbell(lent);
+        Turn turn = make_turn(*entry);
+        entry->qp->on_doorbell(turn);
         entry->qp->prefetch_work();
         if (count > 1) {  // a single queue pair has them in the cache
           entry->qp->prefetch_latencies();
@@ -201,8 +201,8 @@ bool Worker::State::expire_timers() {
     }
     ++expired;
     if (entry->qp->deadline() <= now) {
-      Turn lent = turn(*entry);
-      entry->qp->on_deadline(lent);
+      Turn turn = make_turn(*entry);
+      entry->qp->on_deadline(turn);
     }
     update(*entry);
   }

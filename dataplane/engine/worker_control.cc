@@ -76,9 +76,9 @@ void Worker::modify_qp(Qp& qp, const QpAttributes& attributes, std::uint32_t mas
   if ((mask & kQpMaskState) != 0 && attributes.state == QpState::kRtr) {
     self.end_earlier_life(*self.ports[entry->port], qp.config().qpn);
   }
-  Turn lent = self.turn(*entry);
+  Turn turn = self.make_turn(*entry);
   self.forget_local_peers(*entry);
-  qp.modify(attributes, mask, lent);
+  qp.modify(attributes, mask, turn);
   if (qp.state() == QpState::kReset || qp.state() == QpState::kErr) {
     self.release_waiting(*entry);  // otherwise they would reach the queue pair's next life
   }

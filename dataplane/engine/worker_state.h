@@ -209,7 +209,7 @@ struct Worker::State final : FaultSink {
   }
   // The time, less what the worker was away.
   [[nodiscard]] Time ran() const { return now - absent; }
-  [[nodiscard]] Turn turn(const QpEntry& entry) {
+  [[nodiscard]] Turn make_turn(const QpEntry& entry) {
     if (stalls.watches(now)) [[unlikely]] {
       stalls.charge_to(entry.qp->config().user);
     }
@@ -252,7 +252,7 @@ struct Worker::State final : FaultSink {
   bool drain_copies();
   [[nodiscard]] bool has_copies_back() const { return copy_notifier->count() != copies_seen; }
   [[nodiscard]] Time copies_deadline() const;
-  std::unique_ptr<ProcMemCopy> give_up_copy(std::unique_ptr<ProcMemCopy> copy);
+  std::unique_ptr<ProcMemCopy> abandon_copy(std::unique_ptr<ProcMemCopy> copy);
   void forget_copies();
 
   // waiting/keeping.cc
@@ -296,7 +296,7 @@ struct Worker::State final : FaultSink {
   void hand_over(std::uint32_t worker, Role role);
   bool drain_frames(Role role);
   bool deliver(QpEntry& entry, Role role, Frame* frame);
-  bool deliver(QpEntry& entry, Role role, Frame* frame, Turn& lent);
+  bool deliver(QpEntry& entry, Role role, Frame* frame, Turn& turn);
   void prefetch_ahead(std::span<Frame* const> frames) const;
   void finish(Frame* frame, Drop reason);
   void release(Frame* frame);

@@ -35,7 +35,7 @@ class FaultQueue final : public ServiceQueue<PageFault, 1'024> {
 
   // The duration of a fault, smoothed, as measured by the fault thread.
   [[nodiscard]] Duration usual_time() const { return usual_time_.load(std::memory_order_relaxed); }
-  void took(Duration time) {
+  void add_duration(Duration time) {
     constexpr Duration kWeight = 8;  // of the past
     usual_time_.store((usual_time() * (kWeight - 1) + time) / kWeight, std::memory_order_relaxed);
   }

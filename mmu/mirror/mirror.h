@@ -177,7 +177,7 @@ class Mirror {
   static constexpr std::size_t kSliceLooks = 1U << 16U;  // chunks examined, existing or not
   Invalidation begin_invalidation(std::uint32_t id, std::uint64_t first, std::uint64_t end,
                                   bool forget);
-  bool go_on(Invalidation& invalidation);  // false: that was the last slice
+  bool clear_next_slice(Invalidation& invalidation);  // false: that was the last slice
   void unblock(std::uint32_t id);
   // Releases at least `bytes` of the coldest resident pages, if there are as many; returns the
   // number. The program keeps its contents.
@@ -310,7 +310,7 @@ class Mirror {
   std::uint64_t change_count_ = 0;
   std::array<Change, kChangesKept> changes_{};  // number n lies at n % kChangesKept
   bool closed_ = false;
-  std::vector<std::unique_ptr<Chunk>> held_;  // removed, but perhaps used by a stuck worker
+  std::vector<std::unique_ptr<Chunk>> unreclaimed_;  // removed, but perhaps used by a stuck worker
 };
 
 inline Access Mirror::find(std::uint64_t address, std::uint64_t length, bool write,

@@ -66,7 +66,7 @@ bool Mirror::clear(Chunk& chunk, std::size_t first_page, std::size_t end_page, b
 
 bool Mirror::invalidate(std::uint32_t id, std::uint64_t first, std::uint64_t end, bool forget) {
   Invalidation invalidation = begin_invalidation(id, first, end, forget);
-  while (go_on(invalidation)) {
+  while (clear_next_slice(invalidation)) {
   }
   return !invalidation.in_vain;
 }
@@ -79,12 +79,12 @@ Mirror::Invalidation Mirror::begin_invalidation(std::uint32_t id, std::uint64_t 
   return {.next = first, .end = std::min(end, kAddressEnd), .forget = forget};
 }
 
-bool Mirror::go_on(Invalidation& invalidation) {
+bool Mirror::clear_next_slice(Invalidation& invalidation) {
   std::vector<std::unique_ptr<Chunk>> gone;
   if (clear_slice(invalidation, &gone) && !quiescence_.wait()) {
     invalidation.in_vain = true;
     const std::lock_guard lock(mutex_);
-    std::move(gone.begin(), gone.end(), std::back_inserter(held_));
+    std::move(gone.begin(), gone.end(), std::back_inserter(unreclaimed_));
   } else {
     unmap(std::move(gone));
   }

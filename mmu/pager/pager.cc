@@ -19,7 +19,7 @@ std::uint64_t end_page(const FaultRequest& request) {
 }
 
 // Whether the program has described the page, and that is still valid.
-bool told(Mirror& mirror, const PageFault& fault, std::uint64_t page) {
+bool is_described(Mirror& mirror, const PageFault& fault, std::uint64_t page) {
   return fault.asked && fault.answered_chunk == Mirror::chunk_floor(page) &&
          !mirror.changed(fault.answered_changes, page, page + Mirror::kPage);
 }
@@ -154,16 +154,16 @@ Pager::Step Pager::fail(PageFault& fault, std::uint64_t page, Access outcome) {
 // If the program's description lacks this page, it isn't mapped, or is PROT_NONE, unless that has
 // changed since.
 Pager::Step Pager::on_unknown(Work& work, PageFault& fault, std::uint64_t page) {
-  if (told(*work.mirror, fault, page)) {
+  if (is_described(*work.mirror, fault, page)) {
     return fail(fault, page, Access::kUnmapped);
   }
-  want(work, Mirror::chunk_floor(page), fault.request.write);
+  queue_chunk(work, Mirror::chunk_floor(page), fault.request.write);
   return Step::kWaiting;
 }
 
 // Rights can have grown since the program described the page: mprotect to more isn't announced.
 Pager::Step Pager::on_no_write(Work& work, PageFault& fault, std::uint64_t page) {
-  if (told(*work.mirror, fault, page) || fault.refreshed) {
+  if (is_described(*work.mirror, fault, page) || fault.refreshed) {
     return fail(fault, page, Access::kNoRight);
   }
   fault.refreshed = true;
@@ -173,7 +173,7 @@ Pager::Step Pager::on_no_write(Work& work, PageFault& fault, std::uint64_t page)
 
 // Queues the chunk for a request to the program; ask() closes the mirror of a program that can't be
 // asked.
-void Pager::want(Work& work, std::uint64_t chunk, bool write) {
+void Pager::queue_chunk(Work& work, std::uint64_t chunk, bool write) {
   const bool under_way = std::any_of(
       work.questions.begin(), work.questions.end(),
       [&](const Question& question) { return chunk >= question.first && chunk < question.end; });
@@ -299,12 +299,12 @@ void Pager::expire(Time now) {
   for (std::uint32_t i = 0; i < kBatch && !ends_.empty() && ends_.begin()->first <= running; ++i) {
     PageFault& fault = *ends_.begin()->second;
     end(fault);
-    give_up(fault, now);
+    expire_fault(fault, now);
   }
 }
 
 // Checks for a last time whether the wait is over: a fault here, a job when it has its turn.
-void Pager::give_up(PageFault& fault, Time now) {
+void Pager::expire_fault(PageFault& fault, Time now) {
   const std::shared_ptr<Mirror> mirror = fault.mirror;
   const auto at = works_.find(mirror.get());
   if (at == works_.end()) {
@@ -351,8 +351,8 @@ void Pager::finish(PageFault* fault) {
   fault->mirror->statistics().enter(*fault);
   queue_.journal.enter(*fault, fault->mirror->session());
   if (fault->outcome == Access::kGranted) {
-    note_ahead(*fault);
-    queue_.took(fault->times.populated - fault->times.raised);
+    queue_read_ahead(*fault);
+    queue_.add_duration(fault->times.populated - fault->times.raised);
   }
   Mirror* const mirror = fault->mirror.get();
   const std::shared_ptr<Mirror> hold = fault->mirror;

@@ -127,7 +127,7 @@ class Pager {
   void drop_if_empty(Mirror* mirror);
   void take(PageFault& fault, Time now);
   void end(PageFault& fault) { ends_.erase({fault.fails_at, &fault}); }
-  void give_up(PageFault& fault, Time now);
+  void expire_fault(PageFault& fault, Time now);
   void populate_adjacent(std::span<PageFault*> batch);
   static void populate(Mirror& mirror, std::uint64_t first, std::uint64_t end, bool write);
   void resolve(PageFault* fault, Time now);
@@ -135,17 +135,17 @@ class Pager {
   Step fail(PageFault& fault, std::uint64_t page, Access outcome);
   Step on_unknown(Work& work, PageFault& fault, std::uint64_t page);
   Step on_no_write(Work& work, PageFault& fault, std::uint64_t page);
-  void want(Work& work, std::uint64_t chunk, bool write);
+  void queue_chunk(Work& work, std::uint64_t chunk, bool write);
   void ask_wanted();
   void ask(const std::shared_ptr<Mirror>& mirror, std::uint64_t first, std::uint64_t end,
            bool write);
   void finish(PageFault* fault);
-  void note_ahead(const PageFault& fault);
+  void queue_read_ahead(const PageFault& fault);
   void queue_ahead(const PageFault& fault, const ReadAhead::Range& range, bool guess);
   bool serve_ahead();
   void ask_ahead(Ahead ahead);
   bool serve_jobs(Time now);
-  bool go_on(Job& job, Time now);
+  bool run_slice(Job& job, Time now);
   void drop_jobs(Mirror* mirror);
   void finish(Job& job, Access outcome);
 

@@ -15,7 +15,7 @@ constexpr std::uint64_t kSliceBytes = Pager::kSlice * Mirror::kPage;
 }  // namespace
 
 // The rest of the fault's message, and more if the access is sequential.
-void Pager::note_ahead(const PageFault& fault) {
+void Pager::queue_read_ahead(const PageFault& fault) {
   const FaultRequest& request = fault.request;
   const std::uint64_t end = request.address + request.length;
   const ReadAhead::Range message{.first = page_floor(request.address),
@@ -79,7 +79,7 @@ void Pager::ask_ahead(Ahead ahead) {
   if (std::exchange(ahead.asked, true) || work.aheads.size() >= kAheadsWaiting) {
     return drop_if_empty(ahead.mirror.get());
   }
-  want(work, Mirror::chunk_floor(ahead.first), ahead.write);
+  queue_chunk(work, Mirror::chunk_floor(ahead.first), ahead.write);
   work.aheads.push_back(std::move(ahead));
   ask_wanted();
 }
@@ -102,7 +102,7 @@ bool Pager::serve_jobs(Time now) {
   const std::shared_ptr<Mirror> mirror = job->wanted.mirror;
   Work& work = work_of(mirror);
   peer_.in_background(true);
-  const bool more = go_on(*job, now);
+  const bool more = run_slice(*job, now);
   peer_.in_background(false);
   if (more) {
     jobs_.push(mirror->user(), std::move(job));
@@ -139,7 +139,7 @@ void Pager::drop_jobs(Mirror* mirror) {
 
 // One slice. True if there is more to do now; otherwise the job is done, has failed, or waits
 // (kNotResident).
-bool Pager::go_on(Job& job, Time now) {
+bool Pager::run_slice(Job& job, Time now) {
   FaultRequest& slice = job.fault.request;
   const std::uint64_t end = job.wanted.address + job.wanted.length;
   slice.length = std::min(end - slice.address, kSliceBytes - slice.address % kSliceBytes);

@@ -54,7 +54,7 @@ class CopyNotifier {
 
 struct ProcMemCopy {
   enum class Kind : std::uint8_t { kRead, kWrite, kCompareSwap, kFetchAdd };
-  enum class State : std::uint8_t { kWaiting, kRunning, kDone, kGivenUp };
+  enum class State : std::uint8_t { kWaiting, kRunning, kDone, kAbandoned };
   struct Segment {
     std::uint64_t address = 0;  // in the program
     std::size_t length = 0;

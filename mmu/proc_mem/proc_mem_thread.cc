@@ -160,7 +160,7 @@ class ProcMemThread::State {
     const std::shared_ptr<CopyNotifier> notifier =
         copy->notifier;  // the copy may be gone after the exchange
     if (copy->state.exchange(ProcMemCopy::State::kDone, std::memory_order_acq_rel) ==
-        ProcMemCopy::State::kGivenUp) {
+        ProcMemCopy::State::kAbandoned) {
       delete copy;
     } else {
       notifier->notify();
@@ -234,8 +234,8 @@ ProcMemThread::~ProcMemThread() { state_->stop(); }
 
 bool ProcMemThread::put(ProcMemCopy* copy) { return state_->put(copy); }
 
-bool ProcMemThread::give_up(ProcMemCopy* copy) {
-  return copy->state.exchange(ProcMemCopy::State::kGivenUp, std::memory_order_acq_rel) ==
+bool ProcMemThread::abandon(ProcMemCopy* copy) {
+  return copy->state.exchange(ProcMemCopy::State::kAbandoned, std::memory_order_acq_rel) ==
          ProcMemCopy::State::kDone;
 }
 

@@ -44,7 +44,7 @@ class ProcMemThread {
   [[nodiscard]] bool put(ProcMemCopy* copy);
   // The worker gives up waiting. True if the copy was done already; otherwise the worker no longer
   // owns it.
-  [[nodiscard]] static bool give_up(ProcMemCopy* copy);
+  [[nodiscard]] static bool abandon(ProcMemCopy* copy);
 
   // Who waits for copies: a list of one, made beforehand, so that waiting allocates nothing.
   struct Waiter {

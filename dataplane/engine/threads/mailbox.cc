@@ -26,7 +26,8 @@ Mailbox::~Mailbox() {
   }
 }
 
-bool Mailbox::gives_up(Duration still, Duration limit, const std::optional<ThreadState>& state) {
+bool Mailbox::is_stuck_too_long(Duration still, Duration limit,
+                                const std::optional<ThreadState>& state) {
   const bool in_kernel = state && state->state == 'D';
   return still >= (in_kernel && limit == kStuckMax ? kStuckInKernelMax : limit);
 }
@@ -43,7 +44,7 @@ Mailbox::CallStatus Mailbox::call(const std::function<void(Worker&)>& task, Dura
     }
     next_check = now + kCheckInterval;
     const Duration still = worker.check(now);
-    return still >= limit && gives_up(still, limit, thread_state(heartbeat_.thread()));
+    return still >= limit && is_stuck_too_long(still, limit, thread_state(heartbeat_.thread()));
   };
   while (tasks_.enqueue(&pointer, 1) == 0) {
     if (stuck()) {

@@ -49,7 +49,8 @@ class Mailbox {
     kUnknown     // taken, and may still run: everything it uses must be kept
   };
   // Whether a worker that has been stuck for `still`, and is in this state, is given up.
-  static bool gives_up(Duration still, Duration limit, const std::optional<ThreadState>& state);
+  static bool is_stuck_too_long(Duration still, Duration limit,
+                                const std::optional<ThreadState>& state);
   // Returns when the worker has run the task, or has been stuck for `limit` (kStuckInKernelMax);
   // for a task that it has taken, kStuckMax applies, whatever the limit. Allocates nothing, unless
   // another call is under way, or was withdrawn and the worker hasn't got to it yet.

@@ -48,7 +48,7 @@ class PageBudget {
     return has_time() && (served_ == kNoQp ? waiting_count_ == 0 : served_ == qpn);
   }
   // A page was populated, which took this long.
-  void brought(Duration took) {
+  void charge_page(Duration took) {
     --left_;
     next_ =
         now_ + (took < kIntervalMax / kShare ? std::max(kInterval, kShare * took) : kIntervalMax);

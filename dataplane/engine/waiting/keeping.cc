@@ -48,10 +48,10 @@ void Worker::State::deliver_kept(QpEntry& entry, Role role) {
   Frame* parks = nullptr;
   while (given < std::ssize(frames) && parks == nullptr) {
     Frame* const frame = frames[static_cast<std::size_t>(given)];
-    Turn lent = turn(entry);
-    lent.again = true;
+    Turn turn = make_turn(entry);
+    turn.again = true;
     Drop reason = Drop::kNone;
-    const Step step = entry.qp->receive(*frame, lent, &reason);
+    const Step step = entry.qp->receive(*frame, turn, &reason);
     if (step == Step::kKept) {
       break;
     }

@@ -36,7 +36,7 @@ InlinePopulate Worker::State::populate_inline(const FaultRequest& request, Mirro
   if (!mirror.populate_inline(request.address, request.write)) {
     return InlinePopulate::kFault;
   }
-  page_budget.brought(config.clock == nullptr ? 0 : config.clock() - begun);
+  page_budget.charge_page(config.clock == nullptr ? 0 : config.clock() - begun);
   ++counters.page_faults_at_once;
   return InlinePopulate::kDone;
 }
@@ -190,8 +190,8 @@ bool Worker::State::drain_withheld() {
 // Receives what was parked, in order, until the queue pair parks again. Answers first, because they
 // free the window.
 void Worker::State::resume(QpEntry& entry) {
-  Turn lent = turn(entry);
-  entry.qp->resume(lent);
+  Turn turn = make_turn(entry);
+  entry.qp->resume(turn);
   for (const Role role : {Role::kCompleter, Role::kResponder}) {
     if (!entry.parks(role)) {
       continue;
@@ -220,10 +220,10 @@ void Worker::State::park(QpEntry& entry, Role role, Frame* frame) {
     return;
   }
   if (role == Role::kResponder) {
-    Turn lent = turn(entry);
-    entry.qp->busy(frame->packet.psn, lent);
+    Turn turn = make_turn(entry);
+    entry.qp->busy(frame->packet.psn, turn);
     if (waiting.empty()) {  // else one that came before it is what was begun
-      entry.qp->on_parked_dropped(lent);
+      entry.qp->on_parked_dropped(turn);
     }
     update(entry);
   }

@@ -39,7 +39,7 @@ bool Worker::State::drain_copies() {
     if (copy->state.load(std::memory_order_acquire) == ProcMemCopy::State::kDone) {
       back.push_back(std::move(copy));
     } else if (ran_so_far >= copy->fails_at) {
-      back.push_back(give_up_copy(std::move(copy)));
+      back.push_back(abandon_copy(std::move(copy)));
     }
   }
   std::erase(copies, nullptr);
@@ -62,7 +62,7 @@ bool Worker::State::drain_copies() {
 }
 
 // The result that the role gets instead, unless the copy completed at the last moment.
-std::unique_ptr<ProcMemCopy> Worker::State::give_up_copy(std::unique_ptr<ProcMemCopy> copy) {
+std::unique_ptr<ProcMemCopy> Worker::State::abandon_copy(std::unique_ptr<ProcMemCopy> copy) {
   auto stand_in = std::make_unique<ProcMemCopy>();
   stand_in->kind = copy->kind;
   stand_in->segments = copy->segments;
@@ -73,7 +73,7 @@ std::unique_ptr<ProcMemCopy> Worker::State::give_up_copy(std::unique_ptr<ProcMem
   stand_in->slot = copy->slot;
   stand_in->key = copy->key;
   stand_in->message = copy->message;
-  if (ProcMemThread::give_up(copy.get())) {
+  if (ProcMemThread::abandon(copy.get())) {
     return copy;
   }
   static_cast<void>(copy.release());  // the helper's, if it ever finishes
@@ -85,7 +85,7 @@ std::unique_ptr<ProcMemCopy> Worker::State::give_up_copy(std::unique_ptr<ProcMem
 void Worker::State::forget_copies() {
   copy_notifier->detach();
   for (auto& copy : copies) {
-    if (!ProcMemThread::give_up(copy.get())) {
+    if (!ProcMemThread::abandon(copy.get())) {
       static_cast<void>(copy.release());
     }
   }

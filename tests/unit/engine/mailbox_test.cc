@@ -91,11 +91,13 @@ TEST_F(MailboxTest, ManyWithdrawnTasksFillTheRingAndDrainAgain) {
 
 TEST(Mailbox, AWorkerInTheKernelGetsLongerIfGivingUpEndsTheDaemon) {
   const ThreadState waits{.state = 'S'}, in_kernel{.state = 'D'};
-  EXPECT_TRUE(Mailbox::gives_up(Mailbox::kStuckMax, Mailbox::kStuckMax, waits));
-  EXPECT_TRUE(Mailbox::gives_up(Mailbox::kStuckMax, Mailbox::kStuckMax, std::nullopt));
-  EXPECT_FALSE(Mailbox::gives_up(Mailbox::kStuckMax, Mailbox::kStuckMax, in_kernel));
-  EXPECT_TRUE(Mailbox::gives_up(Mailbox::kStuckInKernelMax, Mailbox::kStuckMax, in_kernel));
-  EXPECT_TRUE(Mailbox::gives_up(Mailbox::kStuckMaxLooking, Mailbox::kStuckMaxLooking, in_kernel));
+  EXPECT_TRUE(Mailbox::is_stuck_too_long(Mailbox::kStuckMax, Mailbox::kStuckMax, waits));
+  EXPECT_TRUE(Mailbox::is_stuck_too_long(Mailbox::kStuckMax, Mailbox::kStuckMax, std::nullopt));
+  EXPECT_FALSE(Mailbox::is_stuck_too_long(Mailbox::kStuckMax, Mailbox::kStuckMax, in_kernel));
+  EXPECT_TRUE(
+      Mailbox::is_stuck_too_long(Mailbox::kStuckInKernelMax, Mailbox::kStuckMax, in_kernel));
+  EXPECT_TRUE(
+      Mailbox::is_stuck_too_long(Mailbox::kStuckMaxLooking, Mailbox::kStuckMaxLooking, in_kernel));
 }
 
 // A port on which nothing can be sent as long as the test wants.

@@ -26,7 +26,7 @@ TEST(PageBudget, PagesPerTurnAreBounded) {
   budget.begin(1);
   for (std::uint32_t page = 0; page < PageBudget::kTurnMax; ++page) {
     EXPECT_TRUE(budget.may_populate(kQpn));
-    budget.brought(0);
+    budget.charge_page(0);
   }
   EXPECT_FALSE(budget.may_populate(kQpn));
   budget.begin(1);
@@ -38,7 +38,7 @@ TEST(PageBudget, ABusyWorkerBringsInOnePagePerInterval) {
   budget.begin(1);
   budget.set_busy(true);
   EXPECT_TRUE(budget.may_populate(kQpn));
-  budget.brought(0);
+  budget.charge_page(0);
   EXPECT_FALSE(budget.may_populate(kQpn));
   budget.begin(PageBudget::kInterval);
   EXPECT_FALSE(budget.may_populate(kQpn));
@@ -51,7 +51,7 @@ TEST(PageBudget, SlowPagesAreBroughtInLessOften) {
   PageBudget budget;
   budget.begin(1);
   budget.set_busy(true);
-  budget.brought(kSlow);
+  budget.charge_page(kSlow);
   budget.begin(kSlow * PageBudget::kShare);
   EXPECT_FALSE(budget.may_populate(kQpn));
   budget.begin(1 + kSlow * PageBudget::kShare);
@@ -62,7 +62,7 @@ TEST(PageBudget, APageThatSeemsToTakeForeverDelaysTheNextByABoundedTime) {
   PageBudget budget;
   budget.begin(1);
   budget.set_busy(true);
-  budget.brought(~Duration{0});
+  budget.charge_page(~Duration{0});
   budget.begin(PageBudget::kIntervalMax);
   EXPECT_FALSE(budget.may_populate(kQpn));
   budget.begin(1 + PageBudget::kIntervalMax);
@@ -82,7 +82,7 @@ TEST(PageBudget, WaitersComeFirst) {
   EXPECT_FALSE(budget.may_serve());
   EXPECT_FALSE(budget.may_populate(kOther));
   EXPECT_TRUE(budget.may_populate(kQpn));
-  budget.brought(0);
+  budget.charge_page(0);
   EXPECT_FALSE(budget.may_serve()) << "the interval isn't over";
   budget.begin(2 + PageBudget::kInterval);
   ASSERT_TRUE(budget.may_serve());

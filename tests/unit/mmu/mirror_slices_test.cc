@@ -36,7 +36,7 @@ class MirrorSlices : public testing::Test {
   }
   std::size_t slices(Mirror::Invalidation invalidation) {
     std::size_t count = 1;
-    while (mirror_.go_on(invalidation)) {
+    while (mirror_.clear_next_slice(invalidation)) {
       ++count;
     }
     return count;
@@ -52,7 +52,7 @@ TEST_F(MirrorSlices, ChunksPerSliceAreBoundedAndAllIsBlockedAtOnce) {
   EXPECT_EQ(mirror_.find_run(kSlicedEnd - kPage, kSlicedEnd, true).state, Mirror::State::kBlocked);
   std::size_t left = kSlicedChunks;
   for (bool more = true; more;) {
-    more = mirror_.go_on(all);
+    more = mirror_.clear_next_slice(all);
     EXPECT_LE(left - mirror_.chunk_count(), Mirror::kSliceChunks);
     left = mirror_.chunk_count();
   }
@@ -63,10 +63,10 @@ TEST_F(MirrorSlices, ChunksPerSliceAreBoundedAndAllIsBlockedAtOnce) {
 TEST_F(MirrorSlices, ChunksStayAccessibleUntilTheirSlice) {
   touch_each_chunk();
   Mirror::Invalidation all = mirror_.begin_invalidation(1, kBase, kSlicedEnd, false);
-  EXPECT_TRUE(mirror_.go_on(all));
+  EXPECT_TRUE(mirror_.clear_next_slice(all));
   EXPECT_FALSE(resident(kBase));
   EXPECT_TRUE(resident(kSlicedEnd - Mirror::kChunk));
-  while (mirror_.go_on(all)) {
+  while (mirror_.clear_next_slice(all)) {
   }
   EXPECT_FALSE(resident(kSlicedEnd - Mirror::kChunk));
 }

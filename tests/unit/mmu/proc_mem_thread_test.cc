@@ -140,7 +140,7 @@ TEST_F(ProcMemThreadTest, EachCopyHasExactlyOneOwner) {
     for (int looks = i % 64; looks > 0; --looks) {
       static_cast<void>(copy->state.load(std::memory_order_acquire));
     }
-    if (ProcMemThread::give_up(copy.get())) {
+    if (ProcMemThread::abandon(copy.get())) {
       ++done;
       ASSERT_EQ(copy->outcome, Access::kGranted);
       ASSERT_EQ(std::memcmp(copy->bytes.get(), memory.data(), copy->length), 0);

@@ -108,7 +108,7 @@ void make_private(int arena, std::uint64_t page_size, const AreaRange& area) {
 }
 
 // The same if it isn't known which memory is shared.
-[[noreturn]] void give_up() {
+[[noreturn]] void abort_child() {
   constexpr char kWhy[] =
       "uroce: a fork's child can't have its own copy of registered memory: "
       "/proc/self/maps can't be read\n";
@@ -177,7 +177,7 @@ void after_fork_in_child() {
       }
     });
     if (!all) {
-      give_up();
+      abort_child();
     }
   }
   // From here on the heap is the child's own.

@@ -45,7 +45,7 @@ PagingHeader header_of(PagingKind kind, std::uint32_t sequence, std::size_t leng
 
 // The connection is unusable, so the daemon must stop using it, too: it drops this program's
 // memory. (If the program has closed the socket, the daemon knows already.)
-void give_up(VerifiedDescriptor& socket) {
+void shut_down_session(VerifiedDescriptor& socket) {
   ::shutdown(socket.get(), SHUT_RDWR);
   socket = {};
 }
@@ -94,7 +94,7 @@ void Invalidations::announce(std::uint64_t start, std::uint64_t end, abi::Invali
           receive_answer(socket, session.sequence)) {
         announced->sequence[place] = session.sequence;
       } else {
-        give_up(session.socket);
+        shut_down_session(session.socket);
       }
     }
     pthread_mutex_unlock(&session.mutex);
@@ -112,7 +112,7 @@ void Invalidations::finish(const Announced& announced) {
       const PagingHeader end =
           header_of(PagingKind::kInvalidateEnd, announced.sequence[place], sizeof(end));
       if (!send_all(session.socket.get(), &end, sizeof(end))) {
-        give_up(session.socket);
+        shut_down_session(session.socket);
       }
     }
     pthread_mutex_unlock(&session.mutex);

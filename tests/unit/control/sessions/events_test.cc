@@ -76,7 +76,7 @@ class ManyEvents : public ::testing::Test {
     std::array<std::uint64_t, 2> ready{};
     const std::size_t count = rig.card.event_socket_watch().ready(ready);
     if (count == 1 && ready.front() == session.id()) {
-      session.events().go_on();
+      session.events().send_waiting();
     }
     return count == 1;
   }
