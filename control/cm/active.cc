@@ -78,7 +78,7 @@ Result<ConnectionId> Manager::connect(const ConnectParameters& wanted, Time now)
   if (Status status = check(wanted); !status) {
     return status.error();
   }
-  if (connections_.held_count() >= kConnectionsMax) {
+  if (connections_.owned_count() >= kConnectionsMax) {
     return too_many_connections();
   }
   Connection& connection = connections_.add(random_);
@@ -94,8 +94,8 @@ Result<ConnectionId> Manager::connect(const ConnectParameters& wanted, Time now)
                            .retry_count = wanted.retry_count,
                            .rnr_retry_count = 0,
                            .rnr_retry_count_peer = wanted.rnr_retry_count,
-                           .reads_served_max = wanted.responder_resources,
-                           .reads_asked_max = wanted.initiator_depth};
+                           .responder_resources = wanted.responder_resources,
+                           .initiator_depth = wanted.initiator_depth};
   send_until_answered(connection, State::kReqSent, request_of(connection, wanted), now);
   return connection.id;
 }
@@ -164,8 +164,8 @@ void Manager::take_rep(Connection& connection, std::uint64_t transaction, Rep re
   connection.send_psn = rep.starting_psn;
   NegotiatedParameters& negotiated = connection.negotiated;
   negotiated.rnr_retry_count = rep.rnr_retry_count;
-  negotiated.reads_served_max = std::min(negotiated.reads_served_max, rep.initiator_depth);
-  negotiated.reads_asked_max = std::min(negotiated.reads_asked_max, rep.responder_resources);
+  negotiated.responder_resources = std::min(negotiated.responder_resources, rep.initiator_depth);
+  negotiated.initiator_depth = std::min(negotiated.initiator_depth, rep.responder_resources);
   connection.state = State::kRepReceived;
   connections_.set_deadline(connection, kNever);
   Event& event = add_event(connection, EventKind::kReply);
@@ -174,7 +174,7 @@ void Manager::take_rep(Connection& connection, std::uint64_t transaction, Rep re
 }
 
 Status Manager::ready(ConnectionId id, std::span<const std::byte> private_data, Time /*now*/) {
-  auto found = find_held(id);
+  auto found = find_owned(id);
   if (!found) {
     return found.error();
   }

@@ -23,7 +23,7 @@ bool Manager::has_room(const Listener& listener, const Route& route) {
     case kAdmitted:
       break;
   }
-  if (connections_.held_count() >= kConnectionsMax) {
+  if (connections_.owned_count() >= kConnectionsMax) {
     ++counters_.dropped_full;
     return false;
   }
@@ -31,13 +31,13 @@ bool Manager::has_room(const Listener& listener, const Route& route) {
 }
 
 // Returns how many requests of the same sender already wait there. REQUIRES: has_room(); route and
-// patience are known.
+// request_lifetime are known.
 std::uint32_t Manager::enter_backlog(Connection& connection, Listener& listener, Time now) {
   connection.cookie = listener.cookie;
   // First: leave_backlog() takes back what it counts, for a connection with a listener.
   const std::uint32_t waiting = requests_.add(&listener, connection.route);
   connections_.set_listener(connection, listener.id);
-  connections_.set_deadline(connection, now + connection.patience);
+  connections_.set_deadline(connection, now + connection.request_lifetime);
   return waiting;
 }
 

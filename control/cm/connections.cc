@@ -112,7 +112,7 @@ Connection* Connections::due(Time now) {
 }
 
 Connection* Connections::release(Connection& connection) {
-  connection.held = false;
+  connection.owned = false;
   connection.orphan_order = next_orphan_++;
   orphans_.emplace(connection.orphan_order, connection.id);
   return orphans_.size() > kTimewaitMax ? find(orphans_.begin()->second) : nullptr;
@@ -132,7 +132,7 @@ ConnectionInfo info_of(const Connection& connection) {
           .remote_id = connection.remote_id,
           .state = connection.state,
           .active = connection.active,
-          .held = connection.held,
+          .owned = connection.owned,
           .cookie = connection.cookie,
           .service_id = connection.service_id,
           .ip = connection.ip,

@@ -31,8 +31,8 @@ struct NegotiatedParameters {
   // Used by the peer, named by us. On the passive side, until its program has named one: the value
   // that the peer requests.
   std::uint8_t rnr_retry_count_peer = 0;
-  std::uint8_t reads_served_max = 0;
-  std::uint8_t reads_asked_max = 0;
+  std::uint8_t responder_resources = 0;
+  std::uint8_t initiator_depth = 0;
 };
 
 // The retransmission of a message until it is answered.
@@ -47,7 +47,7 @@ struct Connection {
   std::uint32_t remote_id = 0;  // 0: not known yet
   State state = State::kIdle;
   bool active = false;
-  bool held = true;       // held by the program, which gets its events
+  bool owned = true;      // by the program, which gets its events
   bool rejected = false;  // TIMEWAIT only repeats the REJ; its end is no event
   std::uint64_t cookie = 0;
   Route route;
@@ -59,7 +59,7 @@ struct Connection {
   std::uint32_t receive_psn = 0, send_psn = 0;
   NegotiatedParameters negotiated;
   Retransmission retransmission;  // of our messages
-  Duration patience = 0;          // in a backlog: how long the request waits without being repeated
+  Duration request_lifetime = 0;  // in a backlog: how long the request waits without being repeated
   Mad last{};  // the message that is repeated after a timeout or a repetition by the peer
   bool has_last = false;
   // Set by Connections only.
@@ -85,7 +85,7 @@ class Connections {
   void remove(Connection& connection);
   [[nodiscard]] Connection* find(ConnectionId id);
   [[nodiscard]] const Connection* find(ConnectionId id) const;
-  [[nodiscard]] std::size_t held_count() const { return by_id_.size() - orphans_.size(); }
+  [[nodiscard]] std::size_t owned_count() const { return by_id_.size() - orphans_.size(); }
 
   // Indexes the connection by the peer's number, now that it is known. An existing entry for that
   // number is kept.

@@ -20,7 +20,7 @@ Drep drep_of(const Connection& connection, std::span<const std::byte> private_da
 }  // namespace
 
 Status Manager::disconnect(ConnectionId id, std::span<const std::byte> private_data, Time now) {
-  auto found = find_held(id);
+  auto found = find_owned(id);
   if (!found) {
     return found.error();
   }
@@ -61,7 +61,7 @@ void Manager::forget(ConnectionId id) noexcept {
 
 void Manager::end_properly(ConnectionId id, Time now, RejectReason refusal) {
   Connection* connection = connections_.find(id);
-  if (connection == nullptr || !connection->held) {
+  if (connection == nullptr || !connection->owned) {
     return;
   }
   const State state = connection->state;
@@ -76,7 +76,7 @@ void Manager::end_properly(ConnectionId id, Time now, RejectReason refusal) {
   // Earlier events of the connection are discarded.
   std::erase_if(events_, [id](const Event& event) { return event.connection == id; });
   connection = connections_.find(id);
-  if (connection == nullptr || !connection->held) {
+  if (connection == nullptr || !connection->owned) {
     return;
   }
   if (connection->state == State::kIdle || connection->state == State::kSidrReqSent) {

@@ -21,7 +21,7 @@ inline constexpr std::uint8_t kCmRetriesMax = 15;  // 4 bits
 
 // A timeout handled this late was caused by a pause of the daemon, and doesn't count against the
 // peer.
-inline constexpr Duration kStandstillMin = 100 * kNanosecondsPerMillisecond;
+inline constexpr Duration kPauseMin = 100 * kNanosecondsPerMillisecond;
 
 // The values in requests of Linux's RDMA CM.
 inline constexpr std::uint8_t kResponseTimeoutDefault = 20;  // 4.3 s

@@ -78,9 +78,9 @@ std::optional<ConnectionInfo> Manager::connection(ConnectionId id) const {
   return found == nullptr ? std::nullopt : std::optional(info_of(*found));
 }
 
-Result<Connection*> Manager::find_held(ConnectionId id) {
+Result<Connection*> Manager::find_owned(ConnectionId id) {
   Connection* connection = connections_.find(id);
-  if (connection == nullptr || !connection->held) {
+  if (connection == nullptr || !connection->owned) {
     return Error{EINVAL, "there is no connection " + std::to_string(id)};
   }
   return connection;
@@ -88,7 +88,7 @@ Result<Connection*> Manager::find_held(ConnectionId id) {
 
 // Where events for a program are written. Events for connections without an owner are discarded.
 Event& Manager::add_event(const Connection& connection, EventKind kind) {
-  Event& event = connection.held ? events_.emplace_back() : (discarded_ = Event{});
+  Event& event = connection.owned ? events_.emplace_back() : (discarded_ = Event{});
   event.kind = kind;
   event.connection = connection.id;
   event.cookie = connection.cookie;
@@ -129,7 +129,7 @@ void Manager::enter_timewait(Connection& connection, Time now) {
 }
 
 void Manager::enter_idle(Connection& connection) {
-  if (!connection.held) {
+  if (!connection.owned) {
     connections_.remove(connection);
     return;
   }
@@ -153,13 +153,13 @@ void Manager::on_deadline(Connection& connection, Time now) {
     return;
   }
   Retransmission& retransmission = connection.retransmission;
-  const bool stood_still = now - connection.deadline >= kStandstillMin;
+  const bool was_paused = now - connection.deadline >= kPauseMin;
   if (connection.listener != 0) {
-    return stood_still ? connections_.set_deadline(connection, now + connection.patience)
-                       : expire_request(connection);
+    return was_paused ? connections_.set_deadline(connection, now + connection.request_lifetime)
+                      : expire_request(connection);
   }
-  if (retransmission.retries >= retransmission.retries_max && !stood_still) {
-    give_up(connection, ETIMEDOUT, now);
+  if (retransmission.retries >= retransmission.retries_max && !was_paused) {
+    fail_unanswered(connection, ETIMEDOUT, now);
     return;
   }
   // The time requested by an MRA is over.
@@ -168,13 +168,13 @@ void Manager::on_deadline(Connection& connection, Time now) {
   } else if (connection.state == State::kMraRepReceived) {
     connection.state = State::kRepSent;
   }
-  retransmission.retries += stood_still ? 0 : 1;
+  retransmission.retries += was_paused ? 0 : 1;
   ++counters_.repeated;
   repeat(connection);
   connections_.set_deadline(connection, now + retransmission.interval);
 }
 
-void Manager::give_up(Connection& connection, int error, Time now) {
+void Manager::fail_unanswered(Connection& connection, int error, Time now) {
   ++counters_.given_up;
   if (connection.state == State::kDreqSent) {
     add_event(connection, EventKind::kDisconnected).timed_out = true;

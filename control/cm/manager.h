@@ -191,7 +191,7 @@ class Manager {
   void on_repeated_sidr_req(Connection& exchange, Time now);
   void on_sidr_rep(const Route& route, SidrRep reply, Time now);
   void on_deadline(Connection& connection, Time now);
-  void give_up(Connection& connection, int error, Time now);
+  void fail_unanswered(Connection& connection, int error, Time now);
 
   // The connection that a message names by our id and, once known, by the peer's. nullptr: none;
   // the drop is counted.
@@ -221,7 +221,7 @@ class Manager {
   void enter_idle(Connection& connection);
   void end_stale(Connection& connection, Time now);
   Event& add_event(const Connection& connection, EventKind kind);
-  Result<Connection*> find_held(ConnectionId id);
+  Result<Connection*> find_owned(ConnectionId id);
 
   std::mt19937_64 random_;
   std::uint32_t instance_;  // upper half of our transaction ids

@@ -127,19 +127,20 @@ void Manager::add_request(const Route& route, std::uint64_t transaction, Req req
                            .retry_count = req.retry_count,
                            .rnr_retry_count = req.rnr_retry_count,
                            .rnr_retry_count_peer = req.rnr_retry_count,
-                           .reads_served_max = req.initiator_depth,
-                           .reads_asked_max = req.responder_resources};
+                           .responder_resources = req.initiator_depth,
+                           .initiator_depth = req.responder_resources};
   const std::uint8_t lifetime = lifetime_of(req.primary.ack_timeout);
   connection.retransmission = {.interval = answer_time(req.local_response_timeout, lifetime),
                                .retries_max = req.max_cm_retries,
                                .retries = 0};
   // The sender waits for us as long as it says that the remote side may take.
-  connection.patience = patience_of(answer_time(req.remote_response_timeout, lifetime));
+  connection.request_lifetime =
+      request_lifetime_of(answer_time(req.remote_response_timeout, lifetime));
   connections_.index_peer(connection);
   connections_.index_remote_qp(connection);
   const std::uint32_t ahead = enter_backlog(connection, listener, now);
   Event& event = add_event(connection, EventKind::kRequest);
-  event.ahead_of_it = ahead;
+  event.earlier_from_sender = ahead;
   event.listener = listener.id;
   event.private_data = req.private_data;
   event.request = std::move(req);
@@ -153,8 +154,8 @@ void Manager::on_repeated_req(Connection& connection, const Req& req, std::uint6
     case State::kMraReqSent:
       // The program hasn't answered yet.
       send_mra(connection, kServiceTimeoutDefault);
-      connections_.set_deadline(connection,
-                                now + timer_duration(kServiceTimeoutDefault) + connection.patience);
+      connections_.set_deadline(
+          connection, now + timer_duration(kServiceTimeoutDefault) + connection.request_lifetime);
       return;
     case State::kRepSent:
     case State::kMraRepReceived:
@@ -180,7 +181,7 @@ void Manager::on_repeated_req(Connection& connection, const Req& req, std::uint6
 }
 
 Status Manager::accept(ConnectionId id, const AcceptParameters& given, Time now) {
-  auto found = find_held(id);
+  auto found = find_owned(id);
   if (!found) {
     return found.error();
   }
@@ -199,8 +200,9 @@ Status Manager::accept(ConnectionId id, const AcceptParameters& given, Time now)
   connection.guid = given.ca_guid;
   connection.qpn = given.qpn;
   NegotiatedParameters& negotiated = connection.negotiated;
-  negotiated.reads_served_max = std::min(negotiated.reads_served_max, given.responder_resources);
-  negotiated.reads_asked_max = std::min(negotiated.reads_asked_max, given.initiator_depth);
+  negotiated.responder_resources =
+      std::min(negotiated.responder_resources, given.responder_resources);
+  negotiated.initiator_depth = std::min(negotiated.initiator_depth, given.initiator_depth);
   negotiated.rnr_retry_count_peer = given.rnr_retry_count;
   Rep rep{.local_id = connection.id,
           .remote_id = connection.remote_id,
@@ -243,7 +245,7 @@ void Manager::on_rtu(const Route& route, Rtu rtu, Time /*now*/) {
 }
 
 Status Manager::established(ConnectionId id, Time /*now*/) {
-  auto found = find_held(id);
+  auto found = find_owned(id);
   if (!found) {
     return found.error();
   }

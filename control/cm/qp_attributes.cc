@@ -24,18 +24,18 @@ Result<QpAttributes> Manager::qp_attributes(ConnectionId id, QpState state) cons
     return wrong_state("queue pair beyond INIT", connection->state);
   }
   attributes.path_mtu = negotiated.path_mtu;
-  attributes.destination_qpn = connection->remote_qpn;
-  attributes.receive_psn = connection->receive_psn;
-  attributes.reads_served_max = negotiated.reads_served_max;
+  attributes.dest_qpn = connection->remote_qpn;
+  attributes.rq_psn = connection->receive_psn;
+  attributes.max_dest_rd_atomic = negotiated.responder_resources;
   attributes.rnr_retry_count_peer = negotiated.rnr_retry_count_peer;
   if (state == QpState::kRtr) {
     return attributes;
   }
-  attributes.send_psn = connection->send_psn;
+  attributes.sq_psn = connection->send_psn;
   attributes.timeout = negotiated.ack_timeout;
-  attributes.retry_count = negotiated.retry_count;
-  attributes.rnr_retry_count = negotiated.rnr_retry_count;
-  attributes.reads_asked_max = negotiated.reads_asked_max;
+  attributes.retry_cnt = negotiated.retry_count;
+  attributes.rnr_retry = negotiated.rnr_retry_count;
+  attributes.max_rd_atomic = negotiated.initiator_depth;
   return attributes;
 }
 

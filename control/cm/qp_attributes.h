@@ -18,15 +18,15 @@ struct QpAttributes {
   Transport transport = Transport::kRc;
   // RTR
   std::uint8_t path_mtu = 0;  // code
-  std::uint32_t destination_qpn = 0;
-  std::uint32_t receive_psn = 0;
-  std::uint8_t reads_served_max = 0;      // max_dest_rd_atomic
+  std::uint32_t dest_qpn = 0;
+  std::uint32_t rq_psn = 0;
+  std::uint8_t max_dest_rd_atomic = 0;
   std::uint8_t rnr_retry_count_peer = 0;  // the peer's RNR retries
   // RTS
-  std::uint32_t send_psn = 0;
+  std::uint32_t sq_psn = 0;
   std::uint8_t timeout = 0;  // code
-  std::uint8_t retry_count = 0, rnr_retry_count = 0;
-  std::uint8_t reads_asked_max = 0;  // max_rd_atomic
+  std::uint8_t retry_cnt = 0, rnr_retry = 0;
+  std::uint8_t max_rd_atomic = 0;
 };
 
 }  // namespace uroce::control::cm

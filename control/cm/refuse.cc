@@ -52,7 +52,7 @@ void Manager::answer_rej(const Route& route, std::uint64_t transaction, std::uin
 }
 
 Status Manager::reject(ConnectionId id, const Rejection& rejection, Time now) {
-  auto found = find_held(id);
+  auto found = find_owned(id);
   if (!found) {
     return found.error();
   }
@@ -136,7 +136,7 @@ void Manager::on_rej(const Route& route, Rej rej, Time now) {
 }
 
 Status Manager::wait_longer(ConnectionId id, std::uint8_t service_timeout, Time now) {
-  auto found = find_held(id);
+  auto found = find_owned(id);
   if (!found) {
     return found.error();
   }
@@ -150,8 +150,8 @@ Status Manager::wait_longer(ConnectionId id, std::uint8_t service_timeout, Time 
     case State::kMraRepSent:
       send_mra(**found, service_timeout);
       if ((*found)->listener != 0) {
-        connections_.set_deadline(**found,
-                                  now + timer_duration(service_timeout) + (*found)->patience);
+        connections_.set_deadline(
+            **found, now + timer_duration(service_timeout) + (*found)->request_lifetime);
       }
       return ok();
     default:

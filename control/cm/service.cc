@@ -33,7 +33,7 @@ Result<ConnectionId> Manager::resolve_service(const ServiceParameters& wanted, T
   if (Status times = check_times(wanted); !times) {
     return times.error();
   }
-  if (connections_.held_count() >= kConnectionsMax) {
+  if (connections_.owned_count() >= kConnectionsMax) {
     return too_many_connections();
   }
   Connection& exchange = connections_.add(random_);
@@ -80,11 +80,11 @@ void Manager::on_sidr_req(const Route& route, std::uint64_t transaction, SidrReq
   exchange.negotiated.pkey = request.pkey;
   exchange.retransmission.interval =
       answer_time(kResponseTimeoutDefault, kPacketLifetimeDefault);  // a SIDR_REQ doesn't say
-  exchange.patience = patience_of(exchange.retransmission.interval);
+  exchange.request_lifetime = request_lifetime_of(exchange.retransmission.interval);
   connections_.index_peer(exchange);
   const std::uint32_t ahead = enter_backlog(exchange, *listener, now);
   Event& event = add_event(exchange, EventKind::kServiceRequest);
-  event.ahead_of_it = ahead;
+  event.earlier_from_sender = ahead;
   event.listener = listener->id;
   event.private_data = std::move(request.private_data);
   event.service = ServiceInfo{.service_id = request.service_id, .pkey = request.pkey};
@@ -95,12 +95,12 @@ void Manager::on_repeated_sidr_req(Connection& exchange, Time now) {
     repeat(exchange);
   } else if (exchange.state == State::kSidrReqReceived) {
     // The program hasn't answered yet; SIDR has no equivalent of an MRA.
-    connections_.set_deadline(exchange, now + exchange.patience);
+    connections_.set_deadline(exchange, now + exchange.request_lifetime);
   }
 }
 
 Status Manager::answer_service(ConnectionId id, const ServiceAnswer& answer, Time now) {
-  auto found = find_held(id);
+  auto found = find_owned(id);
   if (!found) {
     return found.error();
   }

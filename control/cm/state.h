@@ -34,7 +34,7 @@ struct ConnectionInfo {
   std::uint32_t remote_id = 0;
   State state{};
   bool active = false;
-  bool held = true;  // false: the program has destroyed it, what is left is the protocol's
+  bool owned = true;  // false: the program has destroyed it, what is left is the protocol's
   std::uint64_t cookie = 0;
   std::uint64_t service_id = 0;
   std::optional<IpHeader> ip;

@@ -17,10 +17,10 @@ constexpr Duration answer_time(std::uint8_t response_timeout, std::uint8_t packe
 
 // How long a request waits for a program without being repeated by its sender, who repeats it after
 // each `interval` as long as it wants an answer: one retransmission may be lost.
-inline constexpr Duration kPatienceMin = 2 * kNanosecondsPerSecond;
-inline constexpr Duration kPatienceMax = 20 * kNanosecondsPerSecond;
-constexpr Duration patience_of(Duration interval) {
-  return std::clamp(3 * interval, kPatienceMin, kPatienceMax);
+inline constexpr Duration kRequestLifetimeMin = 2 * kNanosecondsPerSecond;
+inline constexpr Duration kRequestLifetimeMax = 20 * kNanosecondsPerSecond;
+constexpr Duration request_lifetime_of(Duration interval) {
+  return std::clamp(3 * interval, kRequestLifetimeMin, kRequestLifetimeMax);
 }
 
 // A local ACK timeout is about two packet lifetimes.

@@ -37,7 +37,7 @@ void Manager::on_undelivered(const Route& route, std::span<const std::byte> begi
     return;
   }
   if (connection->state == State::kReqSent || connection->state == State::kSidrReqSent) {
-    give_up(*connection, error, now);
+    fail_unanswered(*connection, error, now);
   }
 }
 

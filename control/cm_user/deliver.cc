@@ -101,7 +101,7 @@ void deliver_request(Service& service, Id& listening, const cm::Event& event) {
   listening.channel->push({.id = &listening,
                            .membership = nullptr,
                            .fresh = fresh,
-                           .round = event.ahead_of_it,
+                           .round = event.earlier_from_sender,
                            .record = record});
 }
 

@@ -106,7 +106,7 @@ std::string Report::next(std::size_t entries) {
     case Part::kConnections:
       for (; entries != 0 && !connections_.empty(); --entries, connections_.pop_back()) {
         const auto info = service_.manager().connection(connections_.back());
-        const Id* const id = info && info->held ? service_.find(info->cookie) : nullptr;
+        const Id* const id = info && info->owned ? service_.find(info->cookie) : nullptr;
         if (info && visible_(id != nullptr ? id->user : nullptr)) {
           add(report_connection(*info, id));
         }

@@ -125,20 +125,20 @@ void fill(const Id& id, const cm::QpAttributes& from, cm::QpState state, ib_uver
       to->ah_attr = address_vector(id, from.route.remote);
       to->ah_attr.grh.flow_label = from.route.flow_label;
       to->path_mtu = from.path_mtu;
-      to->dest_qp_num = from.destination_qpn;
-      to->rq_psn = from.receive_psn;
-      to->max_dest_rd_atomic = from.reads_served_max;
+      to->dest_qp_num = from.dest_qpn;
+      to->rq_psn = from.rq_psn;
+      to->max_dest_rd_atomic = from.max_dest_rd_atomic;
       to->min_rnr_timer =
           from.rnr_retry_count_peer == kRnrRetriesInfinite ? kMinRnrTimer : kMinRnrTimerCounted;
       return;
     case cm::QpState::kRts:
       to->qp_attr_mask = kVerbsState | kVerbsSqPsn | kVerbsTimeout | kVerbsRetryCnt |
                          kVerbsRnrRetry | kVerbsMaxRdAtomic;
-      to->sq_psn = from.send_psn;
+      to->sq_psn = from.sq_psn;
       to->timeout = id.ack_timeout.value_or(from.timeout);
-      to->retry_cnt = from.retry_count;
-      to->rnr_retry = from.rnr_retry_count;
-      to->max_rd_atomic = from.reads_asked_max;
+      to->retry_cnt = from.retry_cnt;
+      to->rnr_retry = from.rnr_retry;
+      to->max_rd_atomic = from.max_rd_atomic;
       return;
   }
 }

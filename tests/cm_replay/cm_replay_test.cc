@@ -131,8 +131,8 @@ TEST_P(CmReplay, ThePassiveSideSaysWhatTheRecordedOneSaid) {
     manager.on_mad(reverse(rtu), with(rtu.envelope, from_peer), kNow);
     take_event(manager, EventKind::kEstablished);
     const auto attributes = *manager.qp_attributes(request.connection, QpState::kRts);
-    EXPECT_EQ(attributes.destination_qpn, asked.qpn);
-    EXPECT_EQ(attributes.send_psn, asked.starting_psn);
+    EXPECT_EQ(attributes.dest_qpn, asked.qpn);
+    EXPECT_EQ(attributes.sq_psn, asked.starting_psn);
 
     const Recorded& dreq = *recording.find<Dreq>();
     const Recorded& drep = *recording.find<Drep>();

@@ -303,9 +303,8 @@ void Host::complete(Id id, Time now) {
 
 bool Host::on_data(std::uint32_t qpn, const End& sender, Time now) {
   for (auto& [id, end] : ends_) {
-    const bool meant = end.receives && end.qpn == qpn &&
-                       end.attributes.destination_qpn == sender.qpn &&
-                       end.attributes.receive_psn == sender.attributes.send_psn;
+    const bool meant = end.receives && end.qpn == qpn && end.attributes.dest_qpn == sender.qpn &&
+                       end.attributes.rq_psn == sender.attributes.sq_psn;
     if (!meant) {
       continue;
     }

@@ -154,8 +154,7 @@ void CmWorld::data_turn() {
       hosts_[number].send_data(
           id,
           [this, &peer](const End& end) {
-            return link_.lets_through(now_) &&
-                   peer.on_data(end.attributes.destination_qpn, end, now_) &&
+            return link_.lets_through(now_) && peer.on_data(end.attributes.dest_qpn, end, now_) &&
                    link_.lets_through(now_);
           },
           now_);
@@ -222,7 +221,7 @@ void CmWorld::check_agreement() {
     for (const ConnectionInfo& info : hosts_[number].manager().connections()) {
       const std::string name = "connection " + std::to_string(info.id) + " of host " +
                                std::to_string(number) + " in state " + name_of(info.state);
-      if (info.state != State::kEstablished || !info.held) {
+      if (info.state != State::kEstablished || !info.owned) {
         return fail(name + " is left after the calm");
       }
       const auto& peers = hosts_[1 - number].ends();
@@ -231,9 +230,9 @@ void CmWorld::check_agreement() {
         return fail(name + " isn't established at its peer");
       }
       const End& end = hosts_[number].ends().at(info.id);
-      if (peer->second.qpn != end.attributes.destination_qpn ||
-          peer->second.attributes.destination_qpn != end.qpn ||
-          peer->second.attributes.receive_psn != end.attributes.send_psn) {
+      if (peer->second.qpn != end.attributes.dest_qpn ||
+          peer->second.attributes.dest_qpn != end.qpn ||
+          peer->second.attributes.rq_psn != end.attributes.sq_psn) {
         return fail(name + ": the queue pairs don't agree");
       }
       ++agreed_;

@@ -87,8 +87,8 @@ TEST_F(BacklogTest, AnEventSaysHowManyOfTheSendersAreAheadOfIt) {
   }
   arrive_from("10.0.0.1", request_mad());
   ASSERT_EQ(passive.events.size(), 4U);
-  EXPECT_EQ(passive.events[2].ahead_of_it, 2U);
-  EXPECT_EQ(passive.events[3].ahead_of_it, 0U);
+  EXPECT_EQ(passive.events[2].earlier_from_sender, 2U);
+  EXPECT_EQ(passive.events[3].earlier_from_sender, 0U);
 }
 
 // A flooding sender doesn't repeat its requests.

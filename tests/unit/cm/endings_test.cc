@@ -25,8 +25,8 @@ TEST_F(EndingsTest, NobodyThereIsUnreachableWithinTheRequestsOwnTime) {
   wanted.packet_lifetime = 14;
   wanted.retries = 3;
   const auto id = *active.manager.connect(wanted, now);
-  const Duration patience = 4 * answer_time(16, 14);
-  run(patience - 1);
+  const Duration lifetime = 4 * answer_time(16, 14);
+  run(lifetime - 1);
   EXPECT_TRUE(active.events.empty());
   run(2);
   const Event event = active.expect(EventKind::kUnreachable);
@@ -61,7 +61,7 @@ TEST_F(EndingsTest, AfterAStandstillAPeerThatIsNotThereIsGivenUp) {
   ConnectParameters wanted = request();
   wanted.retries = 0;
   (void)active.manager.connect(wanted, now);
-  now = active.manager.next_deadline() + kStandstillMin;
+  now = active.manager.next_deadline() + kPauseMin;
   active.manager.on_time(now);
   exchange();
   EXPECT_TRUE(active.events.empty());
@@ -270,7 +270,7 @@ TEST_F(EndingsTest, StopListeningEndsNothingElse) {
   const ConnectionId of_another = ask_for(19, kService + 1);
   passive.manager.set_cookie(fetched, 99);
   passive.manager.stop_listening(listener, now);
-  EXPECT_FALSE(passive.manager.connection(unfetched)->held);
+  EXPECT_FALSE(passive.manager.connection(unfetched)->owned);
   ASSERT_TRUE(passive.manager.accept(fetched, answer(20), now));
   ASSERT_TRUE(passive.manager.accept(of_another, answer(21), now));
 }

@@ -51,7 +51,7 @@ TEST_F(ManagerTest, AnXrcTargetAnswersWithItsQueuePairAsContext) {
   EXPECT_FALSE(rep.flow_control);
   EXPECT_EQ(rep.initiator_depth, 0);
   EXPECT_EQ(active.expect(EventKind::kReply).reply->qpn, 0x123456U);
-  EXPECT_EQ(active.manager.qp_attributes(initiator, QpState::kRtr)->destination_qpn, 0x123456U);
+  EXPECT_EQ(active.manager.qp_attributes(initiator, QpState::kRtr)->dest_qpn, 0x123456U);
 }
 
 TEST_F(ManagerTest, ReplyWithoutTheQueuePairOfItsTransportIsDropped) {
@@ -87,7 +87,7 @@ TEST_F(ManagerTest, QueuePairsAgree) {
   ends.passive = event.connection;
   EXPECT_EQ(event.request->qpn, 17U);
   // Before the answer, as librdmacm asks for them.
-  EXPECT_EQ(passive.manager.qp_attributes(ends.passive, QpState::kRtr)->destination_qpn, 17U);
+  EXPECT_EQ(passive.manager.qp_attributes(ends.passive, QpState::kRtr)->dest_qpn, 17U);
   AcceptParameters given = answer(18);
   given.responder_resources = 7;
   given.initiator_depth = 2;
@@ -98,17 +98,17 @@ TEST_F(ManagerTest, QueuePairsAgree) {
 
   const auto ours = *active.manager.qp_attributes(ends.active, QpState::kRts);
   const auto theirs = *passive.manager.qp_attributes(ends.passive, QpState::kRts);
-  EXPECT_EQ(ours.destination_qpn, 18U);
-  EXPECT_EQ(ours.receive_psn, 0x123456U);
-  EXPECT_EQ(theirs.send_psn, 0x123456U);
-  EXPECT_EQ(ours.send_psn, theirs.receive_psn);
-  EXPECT_EQ(ours.reads_served_max, 2);
-  EXPECT_EQ(theirs.reads_asked_max, 2);
-  EXPECT_EQ(ours.reads_asked_max, 7);
-  EXPECT_EQ(theirs.reads_served_max, 7);
-  EXPECT_EQ(ours.rnr_retry_count, 6);
-  EXPECT_EQ(theirs.rnr_retry_count, 3);
-  EXPECT_EQ(theirs.retry_count, 5);
+  EXPECT_EQ(ours.dest_qpn, 18U);
+  EXPECT_EQ(ours.rq_psn, 0x123456U);
+  EXPECT_EQ(theirs.sq_psn, 0x123456U);
+  EXPECT_EQ(ours.sq_psn, theirs.rq_psn);
+  EXPECT_EQ(ours.max_dest_rd_atomic, 2);
+  EXPECT_EQ(theirs.max_rd_atomic, 2);
+  EXPECT_EQ(ours.max_rd_atomic, 7);
+  EXPECT_EQ(theirs.max_dest_rd_atomic, 7);
+  EXPECT_EQ(ours.rnr_retry, 6);
+  EXPECT_EQ(theirs.rnr_retry, 3);
+  EXPECT_EQ(theirs.retry_cnt, 5);
   EXPECT_EQ(theirs.timeout, 19);
   EXPECT_EQ(ours.path_mtu, theirs.path_mtu);
 }
