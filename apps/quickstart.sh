@@ -32,13 +32,13 @@ case ${1:-} in
   "")
     apps/install-packages.sh build run
     [[ -f build/build.ninja ]] || quietly "Configuring" meson setup build
-    quietly "Building" ninja -C build apps/uroced apps/uroce apps/integrity/integrity verbs_shim/libibverbs.so.1
-    daemon=build/apps/uroced integrity=build/apps/integrity/integrity
+    quietly "Building" ninja -C build programs
+    daemon=build/apps/uroced uroce=build/apps/uroce integrity=build/apps/integrity/integrity
     export LD_LIBRARY_PATH=$PWD/build/verbs_shim  # programs take this libibverbs.so.1
     ;;
   --installed)
     daemon=$(command -v uroced) || die "uroced isn't installed: apt install ./uroce_*.deb ./libibverbs-uroce_*.deb"
-    integrity=$(dirname "$daemon")/../libexec/uroce/integrity
+    uroce=$(command -v uroce) integrity=$(dirname "$daemon")/../libexec/uroce/integrity
     ;;
   *) die "usage: apps/quickstart.sh [--installed]" ;;
 esac
@@ -93,6 +93,14 @@ if on a ibv_devinfo >"$work/devinfo" 2>&1 && grep -q PORT_ACTIVE "$work/devinfo"
   row ibv_devinfo ok "$(awk '/hca_id/ { name = $2 } /active_mtu/ { print name ", MTU " $2 }' "$work/devinfo")" "-"
 else
   row ibv_devinfo FAILED "$(tail -n 1 "$work/devinfo")" "-"
+  failed=1
+fi
+# What this leaves in the user's own folder, if anything, goes with ours.
+if XDG_RUNTIME_DIR=$work on a "$uroce" run -- ls /sys/class/infiniband >"$work/cards" 2>&1 && grep -qx "uroce0" "$work/cards" &&
+  [[ $(wc -l <"$work/cards") -eq 1 ]]; then
+  row "ls /sys/class/infiniband" ok "$(cat "$work/cards"), by uroce run" "-"
+else
+  row "ls /sys/class/infiniband" FAILED "$(tail -n 1 "$work/cards" | cut -c 1-60)" "-"
   failed=1
 fi
 pair "ibv_rc_pingpong, 4 KiB" "checked by the program" '/usec\/iter/ { print $(NF - 1), "us there and back" }' \

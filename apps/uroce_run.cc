@@ -110,16 +110,21 @@ int why_not_run(const std::string& name, int error) {
 // programs run as well, so a failure is only told. The tree's folder; empty: there is none.
 std::string show_tree(const fs::path& shim, const std::string& socket,
                       const Result<std::string>& folder) {
-  const auto tree = folder ? start_tree(socket, *folder) : folder;
-  if (!tree) {
-    std::fprintf(stderr, "uroce run: /sys shows no card: %s\n", tree.error().message.c_str());
+  std::string preloaded = (shim.parent_path() / "liburoce_outside.so").string();
+  if (::access(preloaded.c_str(), R_OK) != 0) {
+    std::fprintf(stderr, "uroce run: /sys shows no card: %s\n",
+                 system_error(("can't read the library " + preloaded).c_str()).message.c_str());
     return {};
   }
-  std::string preloaded = (shim.parent_path() / "liburoce_outside.so").string();
   if (preloaded.find_first_of(" :") != std::string::npos) {
     std::fprintf(stderr,
                  "uroce run: /sys shows no card: LD_PRELOAD can't name %s (a blank or a colon)\n",
                  preloaded.c_str());
+    return {};
+  }
+  const auto tree = folder ? start_tree(socket, *folder) : folder;
+  if (!tree) {
+    std::fprintf(stderr, "uroce run: /sys shows no card: %s\n", tree.error().message.c_str());
     return {};
   }
   set_environment(kTreeVariable, *tree);

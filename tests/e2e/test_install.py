@@ -1,5 +1,6 @@
 """What `meson install` puts where, and that it runs from there."""
 
+import json
 import os
 import subprocess
 
@@ -42,6 +43,16 @@ class Install(E2eCase):
         for program in programs:
             with self.subTest(os.path.basename(program)):
                 self.assertEqual(missing_hardening(program), [])
+
+    def test_quickstart_builds_what_is_installed(self):
+        """The target `programs`, which quickstart builds, has every program and library that is installed, and the examples."""
+        answer = subprocess.run(["meson", "introspect", "--targets", self.tree.root], capture_output=True, text=True, timeout=60, check=True)
+        targets = [one for one in json.loads(answer.stdout) if one["type"] in ("executable", "shared library")]
+        wanted = {os.path.relpath(one["filename"][0], self.tree.root) for one in targets
+                  if one["installed"] or one["defined_in"].endswith("apps/examples/meson.build")}
+        built = subprocess.run(["ninja", "-C", self.tree.root, "-t", "query", "programs"], capture_output=True, text=True, timeout=60, check=True)
+        self.assertLess(10, len(wanted))
+        self.assertLessEqual(wanted, set(built.stdout.split()))
 
     def test_pkg_config(self):
         folder = os.path.dirname(self._find("uroce.pc"))

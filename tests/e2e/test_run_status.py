@@ -1,6 +1,7 @@
 """The exit status of `uroce run`."""
 
 import os
+import shutil
 
 from harness.case import E2eCase
 
@@ -27,3 +28,14 @@ class RunStatus(E2eCase):
                 answer = self.uroce("run", "--no-tree", "--", command, **options)
                 self.assertIn(words, answer.stderr)
                 self.assertEqual(answer.returncode, status)
+
+    def test_library_of_the_tree_is_missing(self):
+        """One sentence, and the command runs, where only libibverbs was built or installed."""
+        os.makedirs(f"{self.folder}/apps")
+        shutil.copy(self.tree.uroce, f"{self.folder}/apps/uroce")
+        os.mkdir(f"{self.folder}/verbs_shim")
+        shutil.copy(f"{self.tree.shim}/libibverbs.so.1", f"{self.folder}/verbs_shim")
+        self.tree.uroce = f"{self.folder}/apps/uroce"
+        answer = self.uroce("run", "--", "sh", "-c", "ibv_devices | grep -c uroce0; ls -d /; echo $LD_PRELOAD", daemon=self.wire("loopback").server.daemon)
+        self.assertEqual((answer.stdout, answer.returncode), ("1\n/\n\n", 0))
+        self.assertRegex(answer.stderr, r"\Auroce run: /sys shows no card: can't read the library \S+/verbs_shim/liburoce_outside.so: No such file[^\n]*\n\Z")
