@@ -128,6 +128,7 @@ int examine_peer(const Options& options) {
 
 int main(int argc, char** argv) {
   uroce::doctor::Options options;
+  integrity::program = {.name = "uroce doctor", .how_to_need_less = ""};
   CLI::App app("Tests the path to a peer by real transfers, or serves such a test.");
   app.name("uroce doctor");
   uroce::check_output_at_exit("uroce doctor");

@@ -41,16 +41,27 @@ ibv_context* open_device(const std::string& name) {
   }
   ibv_free_device_list(list);
   if (context == nullptr) {
-    std::fprintf(stderr, "integrity: no device%s%s\n", name.empty() ? "" : " named ", name.c_str());
+    std::fprintf(stderr, "%s: no device%s%s\n", program.name, name.empty() ? "" : " named ",
+                 name.c_str());
     std::exit(1);
   }
   return context;
 }
 
 void die(const char* what) {
-  std::fprintf(stderr, "integrity: %s failed: %s\n", what, std::strerror(errno));
+  std::fprintf(stderr, "%s: %s failed: %s\n", program.name, what, std::strerror(errno));
   std::exit(1);
 }
+
+namespace {
+
+[[noreturn]] void die_of_registering() {
+  std::fprintf(stderr, "%s: ibv_reg_mr failed: %s%s\n", program.name, std::strerror(errno),
+               errno == ENOMEM ? program.how_to_need_less : "");
+  std::exit(1);
+}
+
+}  // namespace
 
 Arena::Arena(ibv_pd* pd, std::uint32_t size, int access, std::uint32_t skew, Odp odp, bool in_file,
              ibv_mr* all_memory)
@@ -59,7 +70,7 @@ Arena::Arena(ibv_pd* pd, std::uint32_t size, int access, std::uint32_t skew, Odp
     mr_.reset(ibv_reg_mr(pd, data(), size, access | (odp == Odp::kNo ? 0 : kOnDemand)));
   }
   if (mr() == nullptr) {
-    die("ibv_reg_mr");
+    die_of_registering();
   }
 }
 
@@ -177,7 +188,7 @@ void Card::make_queue_pair(std::uint32_t qp, const Limits& limits) {
                                                : ibv_reg_mr(pd_, endpoint.source->data(), size,
                                                             odp_ == Odp::kNo ? 0 : kOnDemand);
   if (endpoint.second_key == nullptr) {
-    die("ibv_reg_mr");
+    die_of_registering();
   }
   const auto mtu = static_cast<std::uint32_t>(IBV_MTU_256) + qp % 5;
   endpoint.mine = {.gid = gid_,

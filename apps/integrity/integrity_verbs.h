@@ -17,6 +17,13 @@ namespace integrity {
 
 inline constexpr std::uint32_t kSendDepth = 32;
 
+// Of which program this is a part. Set, if at all, before anything else.
+struct Program {
+  const char* name = "integrity";
+  const char* how_to_need_less = "; a smaller --size-max or --qps needs less";
+};
+inline Program program;
+
 // Says what failed, with errno, and ends the process: an example needs no recovery.
 [[noreturn]] void die(const char* what);
 

@@ -17,7 +17,7 @@ class IntegrityCase(E2eCase):
 
     def run_integrity(self, wire, operations=_OPERATIONS, odp=None, **options):
         on_demand = ("--odp", odp) if odp else ()
-        out = run_pair(self, wire, self.tree.integrity, "--ops", operations, *on_demand, shape=SHAPE,
+        out = run_pair(self, wire, self.tree.integrity, "--ops", operations, "--size-max", 131_072, *on_demand, shape=SHAPE,
                        seconds_max=self.seconds_max - 30, **options)
         done = int(re.search(r"(\d+) operations, 0 errors", out).group(1))
         self.assertGreaterEqual(done, operations)
@@ -31,6 +31,27 @@ class IntegrityTerms(E2eCase):
                                     timeout=20, check=False)
             self.assertEqual(answer.returncode, 2, answer.stderr)
             self.assertIn("queue pairs", answer.stderr)
+
+
+class IntegrityOfAnOrdinaryUser(E2eCase):
+    def test_fits_what_a_user_may_lock(self):
+        """Debian lets users lock 8 MiB. What needs more says how to need less."""
+        self.need_root("it runs as another user")
+        os.chmod(self.folder, 0o755)
+        daemon = self.wire("loopback").server.daemon
+        user = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "prlimit", "--memlock=8388608", self.tree.uroce, "integrity", "--ops", "1000"]
+        single = ("--qps", "1")
+        for options in ((), ("--windows",), ("--srq", *single), ("--transport", "uc", *single), ("--transport", "ud", *single),
+                        ("--transport", "xrc", *single)):
+            with self.subTest(options):
+                answer = self._run(daemon, *user, *options)
+                self.assertEqual((answer.returncode, answer.stderr), (0, ""), answer.stdout)
+        answer = self._run(daemon, *user, "--size-max", "131072")
+        self.assertEqual(answer.returncode, 1)
+        self.assertIn("integrity: ibv_reg_mr failed: Cannot allocate memory; a smaller --size-max or --qps needs less\n", answer.stderr)
+
+    def _run(self, daemon, *command):
+        return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False, env={**os.environ, "UROCE_SOCKET": daemon.socket})
 
 
 @on_each_wire

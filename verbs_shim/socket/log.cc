@@ -11,17 +11,20 @@
 namespace uroce::shim {
 namespace {
 
+constexpr unsigned kLineMax = 1024;
+
 bool is_set(const char* variable) {
   const char* value = std::getenv(variable);  // NOLINT(concurrency-mt-unsafe): as any library does
   return value != nullptr && value[0] != '\0' && std::strcmp(value, "0") != 0;
 }
 
+// In one write: other processes print to the same file.
 void say_once(std::atomic<bool>& said, const char* format, const char* first, const char* second) {
   if (!is_set("UROCE_QUIET") && !said.exchange(true, std::memory_order_relaxed)) {
     const CancellationDisabled whole;
-    std::fprintf(stderr, "uroce: ");
-    std::fprintf(stderr, format, first, second);  // NOLINT: the callers' formats are literals
-    std::fprintf(stderr, "\n");
+    char line[kLineMax];
+    std::snprintf(line, sizeof(line), format, first, second);  // NOLINT: formats are literals
+    std::fprintf(stderr, "uroce: %s\n", line);
   }
 }
 
