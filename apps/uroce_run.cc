@@ -1,5 +1,6 @@
 #include "apps/uroce_run.h"
 
+#include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -263,6 +264,24 @@ int run_with_private_daemon(const std::vector<std::string>& command, const fs::p
   return status;
 }
 
+// The command may change its folder. A path that would be too long for a socket stays as it is.
+std::string absolute(const std::string& socket) {
+  std::error_code failure;
+  std::string path = fs::absolute(socket, failure).string();
+  return failure || path.size() >= sizeof(sockaddr_un::sun_path) ? socket : path;
+}
+
+// Always, since it is another network than that of a daemon the user may have expected.
+void tell_of_private_daemon(const std::string& socket, const RunOptions& options) {
+  if (environment("UROCE_QUIET").value_or("0") != "0") {
+    return;
+  }
+  std::fprintf(
+      stderr, "uroce run: no daemon answers at %s; using a private %s\n",
+      places_looked_at(socket).c_str(),
+      options.network ? "udp one" : "loopback one, which reaches only what this command starts");
+}
+
 }  // namespace
 
 int run_command(const std::vector<std::string>& command, const RunOptions& options) {
@@ -278,7 +297,7 @@ int run_command(const std::vector<std::string>& command, const RunOptions& optio
   if (options.network && !options.answering && !named) {
     return run_with_private_daemon(command, shim, options);
   }
-  const std::string socket = program_socket();
+  const std::string socket = absolute(program_socket());
   const auto daemon = connect_to_daemon(socket);
   if (daemon) {
     if (options.network && !options.answering) {
@@ -296,10 +315,7 @@ int run_command(const std::vector<std::string>& command, const RunOptions& optio
     std::fprintf(stderr, "uroce run: %s\n", daemon.error().message.c_str());
     return 1;
   }
-  if (named || ::isatty(STDERR_FILENO) != 0) {
-    std::fprintf(stderr, "uroce run: no daemon answers at %s; using a private %s one\n",
-                 socket.c_str(), options.network ? "udp" : "loopback");
-  }
+  tell_of_private_daemon(socket, options);
   return run_with_private_daemon(command, shim, options);
 }
 

@@ -54,7 +54,7 @@ Error with_remedy(Error error, const std::string& path) {
   switch (error.code) {
     case ENOENT:
     case ECONNREFUSED:
-      error.message = "no daemon listens on " + path +
+      error.message = "no daemon listens on " + places_looked_at(path) +
                       ": start it (systemctl start uroced), or start programs by `uroce run`, "
                       "which starts a private one where none is";
       break;

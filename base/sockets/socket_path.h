@@ -46,4 +46,12 @@ inline std::string program_socket() {
   return named ? *named : unnamed_socket();
 }
 
+// Where a daemon was looked for whose socket is `path`, for messages: in two places if none was
+// named.
+inline std::string places_looked_at(const std::string& path) {
+  const std::string own = user_socket();
+  const bool named = environment(kSocketVariable) || (path != kSocketDefault && path != own);
+  return named ? path : std::string(kSocketDefault) + " or " + own;
+}
+
 }  // namespace uroce

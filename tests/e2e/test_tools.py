@@ -159,6 +159,24 @@ class Run(E2eCase):
             self.assertEqual(process.wait(30), 0)
         wait_until(lambda: not os.path.exists(kept), 30, "the end of the keeper of the tree in it")
 
+    def test_a_private_daemon_is_told_of(self):
+        """Also without a terminal, with both places where another one was looked for."""
+        if os.path.exists("/run/uroce/uroce.sock"):
+            self.skipTest("this machine has a daemon")
+        environment = {"PATH": os.environ["PATH"], "XDG_RUNTIME_DIR": self.folder}
+        answer = self.uroce("run", "--no-tree", "--", "true", env=environment)
+        self.assertEqual(answer.stderr, f"uroce run: no daemon answers at /run/uroce/uroce.sock or {self.folder}/uroce.sock; "
+                                        "using a private loopback one, which reaches only what this command starts\n")
+        self.assertEqual(self.uroce("run", "--no-tree", "--", "true", env={**environment, "UROCE_QUIET": "1"}).stderr, "")
+        self.assertIn(f"no daemon listens on /run/uroce/uroce.sock or {self.folder}/uroce.sock: start it", self.uroce("addr", env=environment).stderr)
+
+    def test_a_relative_socket(self):
+        """The command finds it also in another folder."""
+        daemon = self.wire("loopback").server.daemon
+        answer = self.uroce("run", "--no-tree", "--", "sh", "-c", "cd / && ibv_devinfo", cwd=os.path.dirname(daemon.socket),
+                            env={**os.environ, "UROCE_SOCKET": os.path.basename(daemon.socket)})
+        self.assertIn("PORT_ACTIVE", answer.stdout, answer.stderr)
+
     def test_parent_that_ignores_its_children(self):
         """An ignored SIGCHLD is inherited; the command's exit code is passed on all the same."""
         answer = self.uroce("run", "--", "sh", "-c", "exit 42",

@@ -29,7 +29,7 @@ class TreeCase(E2eCase):
         """Options that start a process as an ordinary user."""
         return {"user": NOBODY, "group": NOBODY, "extra_groups": [], "cwd": "/",
                 "env": {"PATH": f"{os.environ['PATH']}:/usr/sbin:/sbin", "TMPDIR": self.folder, "HOME": "/nonexistent",
-                        "XDG_RUNTIME_DIR": self.run_folder}}
+                        "XDG_RUNTIME_DIR": self.run_folder, "UROCE_QUIET": "1"}}
 
     def need_no_card_of_the_kernels(self):
         if os.path.exists("/sys/class/infiniband"):
