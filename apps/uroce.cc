@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "apps/doctor/doctor.h"
@@ -36,8 +37,11 @@ std::vector<std::string> arguments_of(const char* subcommand, int argc, char** a
 // `uroce doctor PEER` and `--serve` make transfers, as programs of the card; without, it looks
 // around here.
 bool asks_for_peer(const std::vector<std::string>& arguments) {
-  return std::any_of(arguments.begin(), arguments.end(), [](const std::string& word) {
-    return word == "--serve" || !word.starts_with('-');
+  bool is_value = false;
+  return std::any_of(arguments.begin(), arguments.end(), [&](const std::string& word) {
+    const bool stands_alone =
+        !std::exchange(is_value, word == "--port" || word == "--device" || word == "--gid-index");
+    return stands_alone && (word == "--serve" || !word.starts_with('-'));
   });
 }
 

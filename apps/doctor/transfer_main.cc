@@ -85,13 +85,19 @@ int serve(const Options& options) {
   }
   const integrity::Link link(descriptor);
   integrity::Card card(options.device, options.gid_index, limits(), integrity::Odp::kNo);
-  meet(link, card);
+  if (const std::string why = meet(link, card); !why.empty()) {
+    std::fprintf(stderr, "uroce doctor: %s\n", why.c_str());
+    return 1;
+  }
   char over = 0;
   return link.receive(&over, sizeof(over)) ? 0 : 1;  // the peer does the rest
 }
 
 int examine_peer(const Options& options) {
   const int descriptor = integrity::Link::connect_to("uroce doctor", options.peer, options.port);
+  if (descriptor == integrity::Link::kUnknownHost) {
+    return 1;
+  }
   if (descriptor < 0) {
     std::fprintf(
         stderr,
@@ -102,9 +108,17 @@ int examine_peer(const Options& options) {
   }
   const integrity::Link link(descriptor);
   integrity::Card card(options.device, options.gid_index, limits(), integrity::Odp::kNo);
-  meet(link, card);
+  const std::string why = meet(link, card);
   const PathFacts path{.path_mtu = path_mtu_to(options.peer),
                        .loopback = loopback(*card.endpoint(0).qp->context)};
+  if (!why.empty()) {
+    if (options.json) {
+      print_transfers_json({}, path.path_mtu, why);
+    } else {
+      std::printf("PROBLEM  %s\n", why.c_str());
+    }
+    return 1;
+  }
   std::optional<Progress> progress(std::in_place, "sizes of transfers");
   const auto results = transfer_all(card, *progress);
   progress.reset();

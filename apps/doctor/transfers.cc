@@ -152,7 +152,40 @@ std::uint32_t path_mtu_to(const std::string& host) {
   return known && mtu > 0 ? static_cast<std::uint32_t>(mtu) : 0;
 }
 
-void meet(const integrity::Link& link, integrity::Card& card) {
+namespace {
+
+bool is_none(const ibv_gid& gid) {
+  return gid.global.subnet_prefix == 0 && gid.global.interface_id == 0;
+}
+
+// Whether it stands for an IPv4 address.
+bool is_ipv4(const ibv_gid& gid) {
+  constexpr std::uint8_t kMapped[12] = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xFF, 0xFF};
+  return std::memcmp(gid.raw, kMapped, sizeof(kMapped)) == 0;
+}
+
+// Why two such addresses can't be connected; empty: they can.
+std::string why_not(const ibv_gid& mine, const ibv_gid& theirs) {
+  if (is_none(mine)) {
+    return "the GID index has no address at this end: name one that has by --gid-index (`uroce "
+           "doctor` lists them)";
+  }
+  if (is_none(theirs)) {
+    return "the GID index has no address at the peer: name one that has by --gid-index there "
+           "(`uroce doctor` lists them)";
+  }
+  if (is_ipv4(mine) != is_ipv4(theirs)) {
+    const std::string families =
+        is_ipv4(mine) ? "IPv4 and the peer's is IPv6" : "IPv6 and the peer's is IPv4";
+    return "the address at this end is " + families +
+           ": name addresses of one kind by --gid-index (`uroce doctor` lists them)";
+  }
+  return {};
+}
+
+}  // namespace
+
+std::string meet(const integrity::Link& link, integrity::Card& card) {
   integrity::Endpoint& end = card.endpoint(0);
   // The largest packets that both ends believe in: Card gives each queue pair another size.
   ibv_port_attr port{};
@@ -163,11 +196,15 @@ void meet(const integrity::Link& link, integrity::Card& card) {
   if (!link.exchange(end.mine, end.theirs)) {
     integrity::die("exchanging addresses with the peer");
   }
+  if (std::string why = why_not(end.mine.gid, end.theirs.gid); !why.empty()) {
+    return why;  // the peer finds the same
+  }
   card.connect(0);
   char ready = 0;
   if (!link.exchange('r', ready)) {
     integrity::die("waiting for the peer");
   }
+  return {};
 }
 
 std::vector<TransferResult> transfer_all(integrity::Card& card, Progress& progress) {

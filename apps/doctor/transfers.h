@@ -28,8 +28,8 @@ struct TransferResult {
 // doesn't.
 [[nodiscard]] std::uint32_t path_mtu_to(const std::string& host);
 
-// Connects one queue pair with the peer's.
-void meet(const integrity::Link& link, integrity::Card& card);
+// Connects one queue pair with the peer's. Empty, or why their addresses can't be connected.
+std::string meet(const integrity::Link& link, integrity::Card& card);
 
 // Writes to the peer's memory and reads it back. A failure ends the sizes: the connection is gone.
 // `progress` counts sizes.

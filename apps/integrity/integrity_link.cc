@@ -89,7 +89,7 @@ int Link::connect_to(const char* program, const std::string& host, std::uint16_t
   const int error = getaddrinfo(host.c_str(), std::to_string(port).c_str(), &hints, &found);
   if (error != 0) {
     std::fprintf(stderr, "%s: %s: %s\n", program, host.c_str(), gai_strerror(error));
-    return -1;
+    return kUnknownHost;
   }
   int descriptor = -1;
   for (const addrinfo* candidate = found; candidate != nullptr && descriptor < 0;

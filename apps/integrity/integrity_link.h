@@ -19,6 +19,8 @@ class Link {
   // Waits for a connection, and prints the port; 0 is any free one. -1 on failure, after saying
   // why, as `program`.
   static int listen_once(const char* program, std::uint16_t port);
+  // The same, or kUnknownHost.
+  static constexpr int kUnknownHost = -2;
   static int connect_to(const char* program, const std::string& host, std::uint16_t port);
 
   // False when the peer is gone or silent for `timeout_s`.

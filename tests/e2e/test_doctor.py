@@ -9,7 +9,7 @@ from harness.case import E2eCase
 from harness.daemon import Daemon
 from harness.lossy_wire import LossyUdp
 from harness.process import wait_until
-from harness.programs import Shape, start_pair
+from harness.programs import Shape, start, start_pair
 from harness.udp_wire import IPV4
 from harness.wires import Endpoint, free_tcp_port
 
@@ -108,6 +108,37 @@ class DoctorOfTheWay(E2eCase):
         self.assertEqual(client.wait(120), 1)
         self.assertIn("uroce0 is a loopback, which reaches programs of its own daemon only", client.out())
         self.assertNotIn("firewall", client.out())
+
+    def _meet(self, number, *options):
+        """Of a server at `--gid-index` 1 and a client with these options on one loopback: both ends."""
+        daemon = Daemon(self.tree, self.folder, self.logs, f"uroced{number}", "loopback", "10.77.0.1/24", ("--ip", "fd00:77::1/64"))
+        self.addCleanup(daemon.end)
+        port = free_tcp_port()
+        server = start(self, Endpoint(daemon, "10.77.0.1", "127.0.0.1"), [self.tree.uroce, "doctor", "--serve", "--port", port], "serve")
+        wait_until(lambda: "listening" in server.out() or server.ended(), 60, "the peer waits")
+        return server, self.uroce("doctor", "127.0.0.1", "--port", port, *options, daemon=daemon)
+
+    def test_addresses_that_do_not_fit(self):
+        server, answer = self._meet(1, "--gid-index", 2)
+        self.assertEqual((answer.returncode, answer.stderr), (1, ""), answer.stdout)
+        self.assertIn("PROBLEM  the address at this end is IPv6 and the peer's is IPv4: name addresses of one kind by --gid-index", answer.stdout)
+        self.assertEqual(server.wait(60), 1)
+        self.assertIn("uroce doctor: the address at this end is IPv4 and the peer's is IPv6", server.err())
+
+    def test_an_index_without_an_address(self):
+        _, answer = self._meet(1, "--gid-index", 50, "--json")
+        self.assertEqual(answer.returncode, 1, answer.stderr)
+        self.assertIn("the GID index has no address at this end", json.loads(answer.stdout)["advice"])
+
+    def test_a_host_that_is_unknown(self):
+        answer = self.uroce("doctor", "no.such.host.invalid", daemon=self.wire("loopback").server.daemon)
+        self.assertEqual((answer.returncode, len(answer.stderr.splitlines())), (1, 1), answer.stderr)
+
+    def test_a_value_is_not_a_peer(self):
+        """Nothing is started for a command line without PEER."""
+        answer = self.uroce("doctor", "--port", "5", env={"PATH": os.environ["PATH"], "UROCE_SOCKET": f"{self.folder}/none.sock"})
+        self.assertEqual(answer.returncode, 2, answer.stderr)
+        self.assertNotIn("private", answer.stderr)
 
     def test_nobody_waits(self):
         answer = self.uroce("doctor", "127.0.0.1", "--port", free_tcp_port(), daemon=self.wire("loopback").server.daemon)
