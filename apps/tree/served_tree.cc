@@ -4,6 +4,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <filesystem>
@@ -23,10 +24,17 @@ constexpr mode_t kReadable = 0444;
 constexpr const char* kFolders[] = {"/sys/class/infiniband", "/sys/class/infiniband_verbs",
                                     "/dev/infiniband"};
 
+bool is_there(const fs::path& path) {
+  struct stat facts = {};
+  return ::lstat(path.c_str(), &facts) == 0;
+}
+
 Status make_folders(const fs::path& path) {
   std::error_code failure;
   fs::create_directories(path, failure);
-  return failure ? Status(Error{failure.value(), "can't make the folder " + path.string()}) : ok();
+  return failure ? Status(Error{failure.value(), "can't make the folder " + path.string() + ": " +
+                                                     failure.message()})
+                 : ok();
 }
 
 Status write_whole(const std::string& path, const std::string& text) {
@@ -66,7 +74,11 @@ void remove_others(const std::string& folder, const Shown& wanted, Shown* shown)
 
 Result<ServedTree> ServedTree::make(const std::string& folder) {
   ServedTree tree(folder);
+  for (fs::path up = fs::path(folder); !up.empty() && !is_there(up); up = up.parent_path()) {
+    tree.made_.push_back(up.string());
+  }
   if (Status made = make_folders(folder); !made) {
+    tree.remove();
     return made.error();
   }
   if (Status own = expect_own(folder); !own) {
@@ -74,6 +86,7 @@ Result<ServedTree> ServedTree::make(const std::string& folder) {
   }
   for (const char* below : kFolders) {
     if (Status made = make_folders(folder + below); !made) {
+      tree.remove();
       return made.error();
     }
   }
@@ -89,6 +102,7 @@ Status ServedTree::write_file(const std::string& path, const std::string& text) 
   }
   ::unlink(draft.c_str());
   if (Status written = write_whole(draft, text); !written) {
+    ::unlink(draft.c_str());
     return written;
   }
   return ::rename(draft.c_str(), place.c_str()) == 0
@@ -115,6 +129,7 @@ Status ServedTree::update(const TreeContents& wanted) {
     if (old != shown_.files.end() && old->second == text) {
       continue;
     }
+    shown_.files[path].clear();  // whatever comes of it, its folders go with the tree
     if (Status written = write_file(path, text); !written) {
       return written;
     }
@@ -125,6 +140,7 @@ Status ServedTree::update(const TreeContents& wanted) {
     if (old != shown_.links.end() && old->second == target) {
       continue;
     }
+    shown_.links[path].clear();
     if (Status written = write_link(path, target); !written) {
       return written;
     }
@@ -136,21 +152,27 @@ Status ServedTree::update(const TreeContents& wanted) {
 // Only what it made: the folder may have been there before, and somebody else's things in it.
 void ServedTree::remove() {
   std::set<std::string> folders;
+  const auto add = [&](fs::path up) {
+    for (; up != "/"; up = up.parent_path()) {
+      folders.insert(up.string());
+    }
+  };
   const auto forget = [&](const auto& paths) {
     for (const auto& [path, content] : paths) {
       ::unlink((folder_ + path).c_str());
-      for (fs::path up = fs::path(path).parent_path(); up != "/"; up = up.parent_path()) {
-        folders.insert(up.string());
-      }
+      add(fs::path(path).parent_path());
     }
   };
   forget(shown_.files);
   forget(shown_.links);
-  folders.insert(std::begin(kFolders), std::end(kFolders));
+  std::for_each(std::begin(kFolders), std::end(kFolders), add);
   for (auto folder = folders.rbegin(); folder != folders.rend(); ++folder) {
     ::rmdir((folder_ + *folder).c_str());  // what lies below has a longer name, and went before
   }
   ::rmdir(folder_.c_str());
+  for (const std::string& above : made_) {
+    ::rmdir(above.c_str());
+  }
   shown_ = {};
 }
 

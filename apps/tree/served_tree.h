@@ -4,6 +4,7 @@
 // or the new text, never half of one; files that say the same as before aren't touched.
 
 #include <string>
+#include <vector>
 
 #include "apps/tree/card_files.h"
 #include "base/result.h"
@@ -29,7 +30,8 @@ class ServedTree {
   Status write_link(const std::string& path, const std::string& target);
 
   std::string folder_;
-  TreeContents shown_;
+  TreeContents shown_;             // an empty text or target: it may be there
+  std::vector<std::string> made_;  // the folder and those above it that weren't there, from below
 };
 
 }  // namespace uroce

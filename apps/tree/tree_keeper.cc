@@ -53,7 +53,7 @@ std::string netlink_socket(const std::string& folder) { return folder + "/netlin
 
 // For descriptors that the parent has, and for its terminal: who waits for their ends mustn't wait
 // for us.
-void close_all_but(std::array<int, 2> kept) {
+void close_all_but(std::array<int, 3> kept) {
   const int nothing = ::open("/dev/null", O_RDWR);
   for (const int standard : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
     ::dup2(nothing, standard);
@@ -61,6 +61,9 @@ void close_all_but(std::array<int, 2> kept) {
   std::sort(kept.begin(), kept.end());
   unsigned begin = STDERR_FILENO + 1;
   for (const int one : kept) {
+    if (one < 0) {
+      continue;
+    }
     const auto descriptor = static_cast<unsigned>(one);
     if (descriptor > begin) {
       ::syscall(SYS_close_range, begin, descriptor - 1, 0);
@@ -68,6 +71,17 @@ void close_all_but(std::array<int, 2> kept) {
     begin = descriptor + 1;
   }
   ::syscall(SYS_close_range, begin, ~0U, 0);
+}
+
+// Who ends all processes of a service means the command. The keeper ends after it, and only then
+// can it remove the tree.
+void block_ending_signals() {
+  sigset_t signals;
+  sigemptyset(&signals);
+  for (const int signal : {SIGTERM, SIGHUP, SIGINT, SIGQUIT}) {
+    sigaddset(&signals, signal);
+  }
+  ::sigprocmask(SIG_BLOCK, &signals, nullptr);
 }
 
 // Another name at each run: programs of an earlier one may still look at theirs.
@@ -150,7 +164,7 @@ void TreeKeeper::keep(int end) {
   }
 }
 
-Result<std::string> start_tree(const std::string& socket, const std::string& folder) {
+Result<std::string> start_tree(const std::string& socket, const std::string& folder, int lock) {
   const std::string place = private_tree(folder);
   auto keeper = TreeKeeper::make(socket, place);
   if (!keeper) {
@@ -164,12 +178,13 @@ Result<std::string> start_tree(const std::string& socket, const std::string& fol
   }
   if (child == 0) {
     ::setsid();
+    block_ending_signals();
     // A grandchild: a program that waits for its children meets none that it didn't make, unless it
     // is the first process of a container, whose child everybody's grandchild becomes.
     if (const pid_t keeping = ::fork(); keeping != 0) {
       ::_exit(keeping > 0 ? 0 : 1);
     }
-    close_all_but({self.get(), keeper->netlink_descriptor()});
+    close_all_but({self.get(), keeper->netlink_descriptor(), lock});
     keeper->keep(self.get());
     keeper->remove();
     if (folder != private_folder()) {

@@ -43,8 +43,9 @@ class TreeKeeper {
 };
 
 // A tree in `folder`, kept by a process that ends with this one, whatever this one becomes; a
-// folder that isn't the user's private one goes with it, when it is empty. The tree's name.
-Result<std::string> start_tree(const std::string& socket, const std::string& folder);
+// folder that isn't the user's private one goes with it, when it is empty. The keeper holds the
+// descriptor `lock` open for as long. The tree's name.
+Result<std::string> start_tree(const std::string& socket, const std::string& folder, int lock = -1);
 
 // `uroce tree FOLDER`: until SIGINT or SIGTERM. The exit code.
 int keep_tree(const std::string& folder);

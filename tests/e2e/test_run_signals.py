@@ -56,3 +56,24 @@ class RunSignals(E2eCase):
         wait_until(lambda: os.path.getsize(counts), _SECONDS_MAX, "its count")
         with open(counts, encoding="utf-8") as count:
             self.assertEqual(count.read(), "1 SIGHUP\n")
+
+    def test_all_processes_are_ended(self):
+        """As by systemctl stop: the card's files in the private folder go, too."""
+        os.mkdir(f"{self.folder}/run", 0o700)
+        run = Process([self.tree.uroce, "run", "--", "sh", "-c", "echo $UROCE_TREE; exec sleep 100"], "run", self.logs,
+                      {"UROCE_SOCKET": f"{self.folder}/none.sock", "XDG_RUNTIME_DIR": f"{self.folder}/run"})
+        self.addCleanup(run.end)
+        wait_until(lambda: "tree-" in run.out() or run.ended(), _SECONDS_MAX, "the command")
+        tree = os.path.basename(run.out().strip())
+        for pid in filter(str.isdigit, os.listdir("/proc")):
+            try:
+                with open(f"/proc/{pid}/cmdline", "rb") as line:
+                    ours = line.read().startswith(f"{self.tree.uroce}\0run\0".encode())
+                with open(f"/proc/{pid}/environ", "rb") as variables:
+                    ours = ours and f"XDG_RUNTIME_DIR={self.folder}/run\0".encode() in variables.read()
+                if ours:
+                    os.kill(int(pid), signal.SIGTERM)
+            except OSError:
+                continue
+        run.wait(_SECONDS_MAX)
+        wait_until(lambda: tree not in os.listdir(f"{self.folder}/run"), _SECONDS_MAX, "the tree's end")

@@ -1,10 +1,12 @@
 #include "apps/tree/card_files.h"
 
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
+#include <csignal>
 #include <filesystem>
 #include <fstream>
 
@@ -104,6 +106,35 @@ TEST_F(Served, ReportsWhyItCannotWrite) {
   const auto tree = ServedTree::make(parent / "tree");
   ASSERT_FALSE(tree);
   EXPECT_NE(tree.error().message.find(parent.path()), std::string::npos);
+  EXPECT_NE(tree.error().message.find(": Not a directory"), std::string::npos)
+      << tree.error().message;
+}
+
+// Folders above it, too, but no more than it made.
+TEST_F(Served, RemovesTheFoldersOnTheWay) {
+  fs::create_directory(parent / "there");
+  auto tree = ServedTree::make(parent / "there/a/b");
+  ASSERT_TRUE(tree);
+  ASSERT_TRUE(tree->update({.files = {{"/sys/a/b", "1\n"}}, .links = {}}));
+  tree->remove();
+  EXPECT_FALSE(fs::exists(parent / "there/a"));
+  EXPECT_TRUE(fs::exists(parent / "there"));
+}
+
+// As on a full disk: a file that can't be written leaves nothing behind either.
+TEST_F(Served, RemovesWhatItCouldNotFill) {
+  auto tree = ServedTree::make(parent / "tree");
+  ASSERT_TRUE(tree);
+  struct rlimit before = {};
+  ::getrlimit(RLIMIT_FSIZE, &before);
+  ::signal(SIGXFSZ, SIG_IGN);
+  const struct rlimit nothing = {.rlim_cur = 0, .rlim_max = before.rlim_max};
+  ::setrlimit(RLIMIT_FSIZE, &nothing);
+  const Status written = tree->update({.files = {{"/sys/a/b", "1\n"}}, .links = {}});
+  ::setrlimit(RLIMIT_FSIZE, &before);
+  EXPECT_FALSE(written);
+  tree->remove();
+  EXPECT_FALSE(fs::exists(parent / "tree"));
 }
 
 // Links that another user puts there would redirect root's writes.
