@@ -70,8 +70,8 @@ void say_how_it_ended(int status) {
                          : ")"));
 }
 
-// The private folder if files can be made there, else a new one in the first place that lets us:
-// /tmp can be read-only, as in containers, or have another user's folder of our name.
+}  // namespace
+
 Result<RunFolder> folder_for_sockets() {
   const auto usual = make_private_folder();
   if (usual && has_room_for_sockets(*usual)) {
@@ -88,8 +88,6 @@ Result<RunFolder> folder_for_sockets() {
                    "yours with mode 0700, and a path of at most " +
                    std::to_string(kSocketPathMax - kNameMax) + " characters"};
 }
-
-}  // namespace
 
 std::optional<PrivateDaemon> PrivateDaemon::start(const std::string& program,
                                                   const std::vector<std::string>& port) {

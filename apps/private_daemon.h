@@ -8,9 +8,16 @@
 #include <string>
 #include <vector>
 
+#include "apps/run_folder.h"
+#include "base/result.h"
 #include "base/unique_fd.h"
 
 namespace uroce {
+
+// Where this process makes sockets: the private folder if files can be made there, else a new one
+// in the first place that lets us. /tmp can be read-only, as in containers, or have another user's
+// folder of our name.
+Result<RunFolder> folder_for_sockets();
 
 class PrivateDaemon {
  public:

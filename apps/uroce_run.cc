@@ -110,7 +110,7 @@ int why_not_run(const std::string& name, int error) {
 // Shows the program and what it starts the card's files in /sys and /dev. Without them most
 // programs run as well, so a failure is only told. The tree's folder; empty: there is none.
 std::string show_tree(const fs::path& shim, const std::string& socket,
-                      const Result<std::string>& folder) {
+                      const Result<RunFolder>& folder) {
   std::string preloaded = (shim.parent_path() / "liburoce_outside.so").string();
   if (::access(preloaded.c_str(), R_OK) != 0) {
     std::fprintf(stderr, "uroce run: /sys shows no card: %s\n",
@@ -123,7 +123,8 @@ std::string show_tree(const fs::path& shim, const std::string& socket,
                  preloaded.c_str());
     return {};
   }
-  const auto tree = folder ? start_tree(socket, *folder) : folder;
+  const auto tree = folder ? start_tree(socket, folder->path, folder->lock.get())
+                           : Result<std::string>(folder.error());
   if (!tree) {
     std::fprintf(stderr, "uroce run: /sys shows no card: %s\n", tree.error().message.c_str());
     return {};
@@ -242,8 +243,9 @@ int run_with_private_daemon(const std::vector<std::string>& command, const fs::p
     return 1;
   }
   use_shim(shim, daemon->socket());
-  const std::string tree =
-      options.tree ? show_tree(shim, daemon->socket(), daemon->folder()) : std::string();
+  const std::string tree = options.tree ? show_tree(shim, daemon->socket(),
+                                                    RunFolder{.path = daemon->folder(), .lock = {}})
+                                        : std::string();
   const sigset_t mask = block_forwarded();
   const pid_t child = ::fork();
   if (child == 0) {
@@ -307,7 +309,7 @@ int run_command(const std::vector<std::string>& command, const RunOptions& optio
                    socket.c_str(), kSocketVariable);
     }
     use_shim(shim, socket);
-    become(command, options.tree ? show_tree(shim, socket, make_private_folder()) : std::string(),
+    become(command, options.tree ? show_tree(shim, socket, folder_for_sockets()) : std::string(),
            options);
   }
   // A daemon that doesn't let us in isn't to be replaced by another network.

@@ -159,6 +159,22 @@ class Run(E2eCase):
             self.assertEqual(process.wait(30), 0)
         wait_until(lambda: not os.path.exists(kept), 30, "the end of the keeper of the tree in it")
 
+    def test_the_tree_where_the_usual_folder_is_anothers(self):
+        """And a daemon answers: the card's files are in a new folder, which goes with the command."""
+        self.need_root("the usual folder is another user's")
+        user = 61_236
+        usual = f"/tmp/uroce-{user}"
+        self.addCleanup(shutil.rmtree, usual, ignore_errors=True)
+        os.mkdir(usual, 0o700)
+        os.chown(usual, _NOBODY, _NOBODY)
+        os.chmod(self.folder, 0o755)
+        daemon = self.wire("loopback").server.daemon
+        answer = self.uroce("run", "--", "sh", "-c", "ls /sys/class/infiniband; echo $UROCE_TREE", user=user, group=user, extra_groups=[], cwd="/",
+                            env={"PATH": os.environ["PATH"], "UROCE_SOCKET": daemon.socket})
+        self.assertEqual((answer.returncode, answer.stderr), (0, ""), answer.stdout)
+        self.assertRegex(answer.stdout, r"\Auroce0\n/tmp/uroce-run-....../tree-\S+\n\Z")
+        wait_until(lambda: not os.path.exists(os.path.dirname(answer.stdout.split()[1])), 30, "the end of the keeper")
+
     def test_a_private_daemon_is_told_of(self):
         """Also without a terminal, with both places where another one was looked for."""
         if os.path.exists("/run/uroce/uroce.sock"):
