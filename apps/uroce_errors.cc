@@ -61,8 +61,8 @@ int show_errors(bool follow, bool json) {
     for (const Json& line : (*answer)["errors"]) {
       print(line, json);
     }
-    std::fflush(stdout);
-    if (!follow) {
+    const bool written = std::fflush(stdout) == 0;
+    if (!follow || !written) {  // that it couldn't be written is reported at exit
       return 0;
     }
     after = answer->value("last", after);

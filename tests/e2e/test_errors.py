@@ -14,6 +14,18 @@ _MISTAKE = "test_atomic.AtomicTest.test_atomic_invalid_rkey"
 _EXPLANATION = "the peer's rkey names no region of this protection domain"
 
 
+class Follow(E2eCase):
+    def test_output_that_cannot_be_written(self):
+        """It ends, instead of going on for nobody."""
+        daemon = self.wire("loopback").server.daemon
+        self.assertEqual(self.uroce("integrity", "--gid-index", 50, daemon=daemon).returncode, 1)
+        with open("/dev/full", "wb") as full:
+            answer = subprocess.run([self.tree.uroce, "errors", "--follow"], stdout=full, stderr=subprocess.PIPE, text=True, timeout=30, check=False,
+                                    env={**os.environ, "UROCE_SOCKET": daemon.socket})
+        self.assertEqual(answer.returncode, 1, answer.stderr)
+        self.assertIn("can't be written", answer.stderr)
+
+
 class Errors(E2eCase):
     def setUp(self):
         super().setUp()
