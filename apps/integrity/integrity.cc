@@ -101,6 +101,9 @@ constexpr const char* kHelp =
   if (code == 0) {
     std::fputs(kHelp, to);
   }
+  if (std::fflush(to) != 0) {
+    integrity::die("writing the help");
+  }
   std::exit(code);
 }
 

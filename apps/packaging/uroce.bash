@@ -48,7 +48,7 @@ _uroced() {
   local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD - 1]} words=
   COMPREPLY=()
   case $before in
-    --port) words='loopback udp net_af_packet0,iface= net_af_xdp0,iface=' ;;
+    --port) words='loopback udp shm,path= net_af_packet0,iface= net_af_xdp0,iface=' ;;
     --idle) words='adaptive poll' ;;
     --recovery) words='selective go-back-n' ;;
     --direct|--latency) words='on off' ;;

@@ -189,7 +189,8 @@ int main(int argc, char** argv) {
                "as --batch, one JSON object per line: two reports and the seconds between them");
   app.add_option("--interval,-d", seconds, "seconds between two updates (1)")
       ->check(CLI::Range(0.1, 3600.0));
-  app.add_option("--count,-n", count, "with --batch, exit after N updates");
+  app.add_option("--count,-n", count, "with --batch, exit after N updates")
+      ->check(CLI::PositiveNumber);
   const auto names = sort_names();
   app.add_option("--sort", sort, "the column by which queue pairs are sorted (sent)")
       ->check(CLI::IsMember(names));

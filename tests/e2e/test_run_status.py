@@ -1,9 +1,10 @@
-"""The exit status of `uroce run`."""
+"""The exit status of `uroce run`, and what it says and makes where no daemon answers."""
 
 import os
 import shutil
 
 from harness.case import E2eCase
+from harness.process import wait_until
 
 _NOBODY = 65534
 
@@ -39,3 +40,37 @@ class RunStatus(E2eCase):
         answer = self.uroce("run", "--", "sh", "-c", "ibv_devices | grep -c uroce0; ls -d /; echo $LD_PRELOAD", daemon=self.wire("loopback").server.daemon)
         self.assertEqual((answer.stdout, answer.returncode), ("1\n/\n\n", 0))
         self.assertRegex(answer.stderr, r"\Auroce run: /sys shows no card: can't read the library \S+/verbs_shim/liburoce_outside.so: No such file[^\n]*\n\Z")
+
+    def test_the_tree_where_the_usual_folder_is_anothers(self):
+        """And a daemon answers: the card's files are in a new folder, which goes with the command."""
+        self.need_root("the usual folder is another user's")
+        user = 61_236
+        usual = f"/tmp/uroce-{user}"
+        self.addCleanup(shutil.rmtree, usual, ignore_errors=True)
+        os.mkdir(usual, 0o700)
+        os.chown(usual, _NOBODY, _NOBODY)
+        os.chmod(self.folder, 0o755)
+        daemon = self.wire("loopback").server.daemon
+        answer = self.uroce("run", "--", "sh", "-c", "ls /sys/class/infiniband; echo $UROCE_TREE", user=user, group=user, extra_groups=[], cwd="/",
+                            env={"PATH": os.environ["PATH"], "UROCE_SOCKET": daemon.socket})
+        self.assertEqual((answer.returncode, answer.stderr), (0, ""), answer.stdout)
+        self.assertRegex(answer.stdout, r"\Auroce0\n/tmp/uroce-run-....../tree-\S+\n\Z")
+        wait_until(lambda: not os.path.exists(os.path.dirname(answer.stdout.split()[1])), 30, "the end of the keeper")
+
+    def test_a_private_daemon_is_told_of(self):
+        """Also without a terminal, with both places where another one was looked for."""
+        if os.path.exists("/run/uroce/uroce.sock"):
+            self.skipTest("this machine has a daemon")
+        environment = {"PATH": os.environ["PATH"], "XDG_RUNTIME_DIR": self.folder}
+        answer = self.uroce("run", "--no-tree", "--", "true", env=environment)
+        self.assertEqual(answer.stderr, f"uroce run: no daemon answers at /run/uroce/uroce.sock or {self.folder}/uroce.sock; "
+                                        "using a private loopback one, which reaches only what this command starts\n")
+        self.assertEqual(self.uroce("run", "--no-tree", "--", "true", env={**environment, "UROCE_QUIET": "1"}).stderr, "")
+        self.assertIn(f"no daemon listens on /run/uroce/uroce.sock or {self.folder}/uroce.sock: start it", self.uroce("addr", env=environment).stderr)
+
+    def test_a_relative_socket(self):
+        """The command finds it also in another folder."""
+        daemon = self.wire("loopback").server.daemon
+        answer = self.uroce("run", "--no-tree", "--", "sh", "-c", "cd / && ibv_devinfo", cwd=os.path.dirname(daemon.socket),
+                            env={**os.environ, "UROCE_SOCKET": os.path.basename(daemon.socket)})
+        self.assertIn("PORT_ACTIVE", answer.stdout, answer.stderr)

@@ -159,40 +159,6 @@ class Run(E2eCase):
             self.assertEqual(process.wait(30), 0)
         wait_until(lambda: not os.path.exists(kept), 30, "the end of the keeper of the tree in it")
 
-    def test_the_tree_where_the_usual_folder_is_anothers(self):
-        """And a daemon answers: the card's files are in a new folder, which goes with the command."""
-        self.need_root("the usual folder is another user's")
-        user = 61_236
-        usual = f"/tmp/uroce-{user}"
-        self.addCleanup(shutil.rmtree, usual, ignore_errors=True)
-        os.mkdir(usual, 0o700)
-        os.chown(usual, _NOBODY, _NOBODY)
-        os.chmod(self.folder, 0o755)
-        daemon = self.wire("loopback").server.daemon
-        answer = self.uroce("run", "--", "sh", "-c", "ls /sys/class/infiniband; echo $UROCE_TREE", user=user, group=user, extra_groups=[], cwd="/",
-                            env={"PATH": os.environ["PATH"], "UROCE_SOCKET": daemon.socket})
-        self.assertEqual((answer.returncode, answer.stderr), (0, ""), answer.stdout)
-        self.assertRegex(answer.stdout, r"\Auroce0\n/tmp/uroce-run-....../tree-\S+\n\Z")
-        wait_until(lambda: not os.path.exists(os.path.dirname(answer.stdout.split()[1])), 30, "the end of the keeper")
-
-    def test_a_private_daemon_is_told_of(self):
-        """Also without a terminal, with both places where another one was looked for."""
-        if os.path.exists("/run/uroce/uroce.sock"):
-            self.skipTest("this machine has a daemon")
-        environment = {"PATH": os.environ["PATH"], "XDG_RUNTIME_DIR": self.folder}
-        answer = self.uroce("run", "--no-tree", "--", "true", env=environment)
-        self.assertEqual(answer.stderr, f"uroce run: no daemon answers at /run/uroce/uroce.sock or {self.folder}/uroce.sock; "
-                                        "using a private loopback one, which reaches only what this command starts\n")
-        self.assertEqual(self.uroce("run", "--no-tree", "--", "true", env={**environment, "UROCE_QUIET": "1"}).stderr, "")
-        self.assertIn(f"no daemon listens on /run/uroce/uroce.sock or {self.folder}/uroce.sock: start it", self.uroce("addr", env=environment).stderr)
-
-    def test_a_relative_socket(self):
-        """The command finds it also in another folder."""
-        daemon = self.wire("loopback").server.daemon
-        answer = self.uroce("run", "--no-tree", "--", "sh", "-c", "cd / && ibv_devinfo", cwd=os.path.dirname(daemon.socket),
-                            env={**os.environ, "UROCE_SOCKET": os.path.basename(daemon.socket)})
-        self.assertIn("PORT_ACTIVE", answer.stdout, answer.stderr)
-
     def test_parent_that_ignores_its_children(self):
         """An ignored SIGCHLD is inherited; the command's exit code is passed on all the same."""
         answer = self.uroce("run", "--", "sh", "-c", "exit 42",
@@ -249,6 +215,14 @@ class Words(E2eCase):
                     self.assertIn(f"\n  {option} ", answer.stdout)
 
 
+class Numbers(E2eCase):
+    def test_that_make_no_sense(self):
+        for command in ("top --batch --count -1", "capture --seconds -1 x.pcapng", "capture --count -1 x.pcapng"):
+            with self.subTest(command):
+                answer = self.uroce(*command.split(), cwd=self.folder, env={**os.environ, "UROCE_SOCKET": f"{self.folder}/none.sock"})
+                self.assertEqual(answer.returncode, 2, answer.stderr)
+
+
 class Status(E2eCase):
     def test_json(self):
         status = self.status(self.wire("loopback").server.daemon)
@@ -278,7 +252,7 @@ class Status(E2eCase):
         self.assertEqual(self.uroce("capture", "--seconds", 1, empty, daemon=daemon).returncode, 0)
         other = f"{self.folder}/other.pcapng"
         for status, command in ((1, "status --json"), (1, "limits"), (1, "doctor"), (1, "top --batch --count 1"), (1, "report --json"),
-                                (1, "capture --seconds 1 -"), (1, f"capture --seconds 1 --json {other}"), (1, "integrity --ops 100"),
+                                (1, "capture --seconds 1 -"), (1, f"capture --seconds 1 --json {other}"), (1, "integrity --ops 100"), (1, "integrity --help"),
                                 (2, f"check {empty}"), (1, f"replay {empty}")):
             with self.subTest(command), open("/dev/full", "wb") as full:
                 answer = subprocess.run([self.tree.uroce, *command.split()], stdout=full, stderr=subprocess.PIPE, text=True, timeout=30,
