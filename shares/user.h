@@ -1,20 +1,11 @@
 #pragma once
 
-// Who shares: the user that a program counts for.
-
-#include <sys/types.h>
-
-#include <cstdint>
+// The user that a program counts for.
 
 #include "base/program_process.h"
+#include "base/user.h"
 
 namespace uroce {
-
-struct User {
-  uid_t uid = 0;                     // as the daemon's user namespace has it
-  std::uint64_t user_namespace = 0;  // its inode; 0: the daemon's own, or unknown
-  auto operator<=>(const User&) const = default;
-};
 
 // The user that a process counts for. One that has ended, whose number may be another's by now,
 // counts for its uid.

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <optional>
 
+#include "base/user.h"
 #include "control/cm/messages.h"
 #include "dataplane/wire/address.h"
 
@@ -15,20 +16,13 @@ namespace uroce::control::cm {
 using ConnectionId = std::uint32_t;
 using ListenerId = std::uint32_t;
 
-// A user of this machine: what a sender on the card itself is known by. It outlives the user's
-// programs, as do their requests.
-struct LocalUser {
-  std::uint64_t user_namespace = 0;
-  std::uint32_t uid = 0;
-  auto operator<=>(const LocalUser&) const = default;
-};
-
 // The addresses between which the messages of a connection are sent.
 struct Route {
   std::uint32_t device = 0;  // index on the card
   Gid local = {}, remote = {};
-  // Of a request from a program of this card: its user. nullopt: it came from the network.
-  std::optional<LocalUser> local_user = {};
+  // Of a request from a program of this card: its user, who outlives the programs as do their
+  // requests. nullopt: it came from the network.
+  std::optional<User> local_user = {};
   std::uint32_t flow_label = 0;
   std::uint8_t traffic_class = 0;
   std::uint8_t service_level = 0;

@@ -37,7 +37,7 @@ class Requests {
   struct Sender {
     explicit Sender(const Route& route)
         : user(route.local_user), host(user ? Gid{} : host_of(route.remote)) {}
-    std::optional<LocalUser> user;
+    std::optional<User> user;
     Gid host;
     auto operator<=>(const Sender&) const = default;
   };

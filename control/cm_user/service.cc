@@ -26,7 +26,7 @@ const Device* owner_of(const Devices& devices, const cm::Route& route) {
 
 Result<Device::Resolution> resolve(const Id& id, Time now, EtherAddress* mac) {
   const std::uint16_t vlan = id.device->gids().vlan_of(id.source.address);
-  return id.device->resolve({id.destination.address, vlan}, now, mac, id.user->account().number());
+  return id.device->resolve({id.destination.address, vlan}, now, mac, id.user->account().user());
 }
 
 }  // namespace
@@ -223,8 +223,7 @@ void Service::send(const cm::Outgoing& outgoing) {
     std::swap(back.local, back.remote);
     const Id* const sender = find(outgoing.cookie);
     if (sender != nullptr) {
-      const uroce::User& user = sender->user->account().user();
-      back.local_user = cm::LocalUser{.user_namespace = user.user_namespace, .uid = user.uid};
+      back.local_user = sender->user->account().user();
     }
     manager_.on_mad(back, outgoing.mad, now());
   } else {

@@ -33,7 +33,7 @@ Result<Outcome> create_ah(Session& session, Request& request, Reply* reply) {
     return status.error();
   }
   const auto path =
-      make_path(*session.device(), body.address, 0, 0, card.now(), session.account()->number());
+      make_path(*session.device(), body.address, 0, 0, card.now(), session.account()->user());
   if (!path) {
     return path.error();
   }
@@ -64,7 +64,7 @@ Result<Outcome> resolve_gid(Session& session, Request& request, Reply* reply) {
     return status.error();
   }
   const auto path = make_path(*session.device(), body.address, 0, 0, session.card().now(),
-                              session.account()->number());
+                              session.account()->user());
   if (!path) {
     return path.error();
   }

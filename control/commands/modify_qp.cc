@@ -196,7 +196,7 @@ Result<Outcome> modify_qp(Session& session, Request& request, Reply* /*reply*/) 
     const std::uint32_t remote_qpn =
         (body.mask & kVerbsDestQpn) != 0 ? wanted.dest_qpn : object.attributes.dest_qpn;
     const auto path = make_path(*session.device(), wanted.address, config.qpn, remote_qpn,
-                                session.card().now(), session.account()->number());
+                                session.card().now(), session.account()->user());
     if (!path) {
       return path.error();
     }

@@ -16,9 +16,11 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <vector>
 
 #include "base/time.h"
+#include "base/user.h"
 #include "dataplane/wire/address.h"
 
 namespace uroce::control {
@@ -33,10 +35,11 @@ class Neighbours {
   // Addresses that are pending or unreachable.
   static constexpr std::size_t kUnansweredMax = kEntriesMax / 2;
 
-  // Identifies the user that asks. The daemon itself, which answers peers and updates paths, has a
-  // share like any user, since peers can be faked, too.
-  using Asker = std::uint64_t;
-  static constexpr Asker kDaemon = 0;
+  // Identifies the user that asks, however often its programs connect to the daemon anew. The
+  // daemon itself, which answers peers and updates paths, has a share like any user, since peers
+  // can be faked, too.
+  using Asker = std::optional<User>;
+  static constexpr Asker kDaemon = std::nullopt;
 
   enum class [[nodiscard]] Answer : std::uint8_t{
       kKnown,

@@ -111,10 +111,10 @@ class NeighboursFlood : public NeighboursTest {
   }
   // The same for many askers together.
   std::size_t ask_all() {
-    constexpr Neighbours::Asker kAskers = 100;
-    std::size_t asked = 0;
-    for (Neighbours::Asker asker = 0; asker < kAskers; ++asker) {
-      asked += ask_all(asker);
+    constexpr uid_t kAskers = 100;
+    std::size_t asked = ask_all(Neighbours::kDaemon);
+    for (uid_t asker = 1; asker < kAskers; ++asker) {
+      asked += ask_all(User{asker});
     }
     return asked;
   }
@@ -141,7 +141,7 @@ TEST_F(NeighboursFlood, UnansweredRequestsLeaveHalfToKnownNeighbours) {
 }
 
 TEST_F(NeighboursFlood, AnAskerGetsAtMostHalfOfWhatIsFree) {
-  constexpr Neighbours::Asker kGreedy = 1, kAnother = 2;
+  constexpr User kGreedy{1}, kAnother{2};
   EXPECT_EQ(ask_all(kGreedy), kUnansweredMax / 2);
   EXPECT_EQ(ask_all(kAnother), kUnansweredMax / 4);
   EXPECT_EQ(ask_all(kGreedy), 0U);
@@ -151,7 +151,7 @@ TEST_F(NeighboursFlood, AnAskerGetsAtMostHalfOfWhatIsFree) {
 }
 
 TEST_F(NeighboursFlood, ForgettingAnswersKeepsTheCountOfRequests) {
-  constexpr Neighbours::Asker kAsker = 1;
+  constexpr User kAsker{1};
   EXPECT_EQ(ask_all(kAsker), kUnansweredMax / 2);
   neighbours.forget_answers(now);
   EXPECT_EQ(ask_all(kAsker), 0U) << "they are repeated";
@@ -162,7 +162,7 @@ TEST_F(NeighboursFlood, ForgettingAnswersKeepsTheCountOfRequests) {
 
 // A neighbour that has answered before takes no room in the asker's share.
 TEST_F(NeighboursFlood, KnownNeighboursAreAskedAgain) {
-  constexpr Neighbours::Asker kAsker = 1;
+  constexpr User kAsker{1};
   EXPECT_EQ(neighbours.resolve(kTheirIp, now, &mac, kAsker), Neighbours::Answer::kPending);
   neighbours.learn(kTheirIp, kTheirs, now, false);
   EXPECT_EQ(neighbours.next_deadline(), kNever);
