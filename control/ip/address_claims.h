@@ -4,12 +4,13 @@
 // Then peers reach either of them, so it is said in the log and kept for the status report.
 //
 // Anybody on the link can send claims at any rate. So there is at most one claim for each address
-// that we have, the latest, and the log has a line per LineThrottle::kSilence at most. Sans-I/O;
-// control thread only.
+// that we have, the latest; the log has a line per LineThrottle::kSilence at most, and addresses
+// take turns. Sans-I/O; control thread only.
 
 #include <algorithm>
 #include <map>
 #include <optional>
+#include <utility>
 
 #include "base/time.h"
 #include "base/time/line_throttle.h"
@@ -19,35 +20,47 @@ namespace uroce::control {
 
 class AddressClaims {
  public:
+  // A host that uses an address is heard of again within this time, since its peers forget it after
+  // a minute (neighbours.h). A claim that is older has ended.
+  static constexpr Duration kHeardFor = 10 * 60 * kNanosecondsPerSecond;
+
   struct Claim {
     EtherAddress mac;
     Time heard = 0;     // the last time
     bool said = false;  // in the log, with this Ethernet address
+    Time said_at = 0;   // when the log had this address last; 0: never
   };
 
-  // REQUIRES: we have `address`, and `mac` isn't ours.
-  void heard(const Gid& address, const EtherAddress& mac, Time now) {
+  // REQUIRES: we have `address`, and `mac` isn't ours. True: nobody claimed it until now.
+  bool heard(const Gid& address, const EtherAddress& mac, Time now) {
+    const bool is_first = find(address, now) == nullptr;
     Claim& claim = claims_[address];
-    claim.said = claim.said && claim.mac == mac;
+    claim.said = claim.said && !is_first && claim.mac == mac;
     claim.mac = mac;
     claim.heard = now;
+    return is_first;
   }
   // We don't have the address any more.
   void forget(const Gid& address) { claims_.erase(address); }
   void forget_all() { claims_.clear(); }
 
-  [[nodiscard]] const Claim* find(const Gid& address) const {
+  [[nodiscard]] const Claim* find(const Gid& address, Time now) const {
     const auto found = claims_.find(address);
-    return found == claims_.end() ? nullptr : &found->second;
+    const bool is_current = found != claims_.end() && now <= found->second.heard + kHeardFor;
+    return is_current ? &found->second : nullptr;
   }
-  // The address whose claim is to be logged now.
+  // The address whose claim is to be logged now: the one that the log hasn't had for longest.
   std::optional<Gid> next_line(Time now) {
-    const auto unsaid = std::find_if(claims_.begin(), claims_.end(),
-                                     [](const auto& entry) { return !entry.second.said; });
-    if (unsaid == claims_.end() || !lines_.is_due(now)) {
+    const auto unsaid =
+        std::min_element(claims_.begin(), claims_.end(), [](const auto& one, const auto& other) {
+          return std::pair(one.second.said, one.second.said_at) <
+                 std::pair(other.second.said, other.second.said_at);
+        });
+    if (unsaid == claims_.end() || unsaid->second.said || !lines_.is_due(now)) {
       return std::nullopt;
     }
     unsaid->second.said = true;
+    unsaid->second.said_at = now;
     return unsaid->first;
   }
 

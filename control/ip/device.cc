@@ -238,12 +238,23 @@ bool Device::on_neighbour_message(const EthernetFrame& frame, const NeighbourMes
     return learn_neighbour({message.target, vlan}, message.link_address.value_or(frame.source),
                            false, now);
   }
+  if (message.link_address) {
+    hear_claim({message.source, vlan}, *message.link_address, now);
+  }
   if (!gids_.owns({message.target, vlan})) {
     return false;
   }
   send_(build_advertisement(frame, message, mac_));
   return message.link_address &&
          learn_neighbour({message.source, vlan}, *message.link_address, true, now);
+}
+
+// Where `address` is ours, another host uses it if `mac` isn't ours. That host is to hear of it
+// too: an advertisement isn't answered, so what it announced itself doesn't tell it.
+void Device::hear_claim(const LinkAddress& address, const EtherAddress& mac, Time now) {
+  if (gids_.owns(address) && mac != mac_ && claims_.heard(address.gid, mac, now)) {
+    announce(address);
+  }
 }
 
 // Learns that `address` is at `mac`. True: this was requested.
@@ -255,9 +266,7 @@ bool Device::learn_neighbour(const LinkAddress& address, const EtherAddress& mac
     return false;
   }
   if (gids_.owns(gid)) {
-    if (gids_.owns(address) && mac != mac_) {
-      claims_.heard(gid, mac, now);
-    }
+    hear_claim(address, mac, now);
     return false;
   }
   moves_.announced(address, mac);

@@ -130,6 +130,7 @@ class Device {
   void report_group(const Gid& group, bool joined, std::optional<std::uint16_t> vlan);
   bool on_arp(const EthernetFrame& frame, const Arp& arp, Time now);
   bool on_neighbour_message(const EthernetFrame& frame, const NeighbourMessage& message, Time now);
+  void hear_claim(const LinkAddress& address, const EtherAddress& mac, Time now);
   bool learn_neighbour(const LinkAddress& address, const EtherAddress& mac, bool for_us, Time now);
 
   std::uint32_t index_;

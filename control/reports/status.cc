@@ -116,7 +116,7 @@ Json identity_status(const Device& device) {
 Json address_status(std::uint32_t index, const IpPrefix& entry, const AddressClaims& claims,
                     Time now) {
   Json json = {{"index", index}, {"address", to_string(entry)}, {"vlan", entry.vlan}};
-  if (const AddressClaims::Claim* const claim = claims.find(entry.address)) {
+  if (const AddressClaims::Claim* const claim = claims.find(entry.address, now)) {
     json["claimed_by"] = to_string(claim->mac);
     json["claimed_seconds_ago"] = (now - claim->heard) / kNanosecondsPerSecond;
   }

@@ -67,9 +67,10 @@ void Server::on_frame(const Notice& notice) {
     resume_waiting();
     services_.connections.on_addresses_settled();
   }
-  if (const auto address = device.claims().next_line(card_.now())) {
+  const Time now = card_.now();
+  if (const auto address = device.claims().next_line(now)) {
     spdlog::warn("{}: {} is also claimed by {}: two hosts have this address", device.name(),
-                 to_string(*address), to_string(device.claims().find(*address)->mac));
+                 to_string(*address), to_string(device.claims().find(*address, now)->mac));
   }
 }
 

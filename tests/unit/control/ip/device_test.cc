@@ -4,31 +4,11 @@
 
 #include <cerrno>
 
+#include "tests/unit/control/ip/device_fixture.h"
 #include "tests/unit/control/ip/link_addresses.h"
-#include "tests/unit/control/rig.h"
 
 namespace uroce::control {
 namespace {
-
-class DeviceTest : public ::testing::Test {
- protected:
-  DeviceTest()
-      : device(0, port, {*parse_prefix("10.0.0.1/24"), *parse_prefix("fd00::1/64")}, {},
-               [this](std::span<const std::byte> frame) {
-                 sent.emplace_back(frame.begin(), frame.end());
-               }) {}
-  // The ARP packet that was sent last.
-  Arp last_arp() {
-    const auto frame = parse_ethernet(sent.back());
-    return *parse_arp(*frame);
-  }
-
-  SilentPort port;
-  std::vector<FrameBytes> sent;
-  Device device;
-  Time now = 1000;
-  EtherAddress mac;
-};
 
 TEST_F(DeviceTest, PathMtuIsTheLargestThatFits) {
   EXPECT_EQ(device.active_mtu_code(), 3U) << "1024 at 1500";
@@ -99,33 +79,6 @@ TEST_F(DeviceTest, AsksFromTheSubnetsAddressAndLearns) {
   EXPECT_TRUE(device.moves().take(now).empty()) << "no path uses it yet";
   EXPECT_EQ(*device.resolve(kTheirIp, now, &mac), Device::Resolution::kDone);
   EXPECT_EQ(mac, kTheirs);
-}
-
-// Anybody can send claims, so they are bounded by our addresses, and the log by its throttle.
-TEST_F(DeviceTest, AnotherHostWithAnAddressOfOursIsNoticed) {
-  constexpr EtherAddress kThird{{2, 0, 0, 0, 0, 3}};
-  EXPECT_FALSE(device.on_frame(build_arp_request(kTheirs, kOurIp, kOurIp), now));
-  ASSERT_NE(device.claims().find(kOurIp), nullptr);
-  EXPECT_EQ(device.claims().find(kOurIp)->mac, kTheirs);
-  EXPECT_EQ(device.claims().next_line(now), kOurIp);
-  EXPECT_EQ(device.claims().next_line(now + LineThrottle::kSilence), std::nullopt) << "said once";
-  EXPECT_FALSE(device.on_frame(build_announcement(kTheirs, kOurIpv6), now));
-  EXPECT_FALSE(device.on_frame(build_arp_request(kThird, kOurIp, kOurIp), now + 1));
-  EXPECT_EQ(device.claims().find(kOurIp)->mac, kThird);
-  EXPECT_EQ(device.claims().next_line(now + 1), std::nullopt) << "throttled";
-  now += LineThrottle::kSilence;
-  EXPECT_EQ(device.claims().next_line(now), kOurIp);
-  EXPECT_EQ(device.claims().next_line(now + LineThrottle::kSilence), kOurIpv6);
-  ASSERT_TRUE(device.remove_address(kOurIp));
-  EXPECT_EQ(device.claims().find(kOurIp), nullptr);
-}
-
-TEST_F(DeviceTest, WhoUsesAddressesOfItsOwnClaimsNone) {
-  device.on_frame(build_arp_request(kOurs, kOurIp, kOurIp), now);                  // the kernel's
-  device.on_frame(build_arp_request(kTheirs, {kOurIp, 5}, kOurIp), now);           // another VLAN
-  device.on_frame(build_arp_request(kTheirs, *parse_ip("0.0.0.0"), kOurIp), now);  // a probe
-  device.on_frame(build_arp_request(kTheirs, kTheirIp, kOurIp), now);
-  EXPECT_EQ(device.claims().find(kOurIp), nullptr);
 }
 
 TEST_F(DeviceTest, AsksForIpv6ByNeighbourDiscovery) {
