@@ -40,16 +40,18 @@ void LinkFollower::on_change() {
 }
 
 void LinkFollower::check() {
+  const bool addresses_changed = address_changes_ != card_.address_changes();
   const bool due = card_.now() >= next_attach_;
   if (due) {
     next_attach_ = card_.now() + attach_interval_;
     attach_interval_ = std::min(2 * attach_interval_, kAttachIntervalMax);
   }
-  check_all(due || !watch_);
+  check_all(due || addresses_changed || !watch_);
 }
 
 void LinkFollower::check_all(bool attaches) {
   next_check_ = kNever;
+  address_changes_ = card_.address_changes();
   for (Device& device : card_.devices()) {
     if (!device.loops_back()) {
       check(device, attaches);

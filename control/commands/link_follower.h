@@ -2,7 +2,9 @@
 
 // Follows the link state of the ports: notifies programs (PORT_ERR, PORT_ACTIVE), logs each change
 // once, and reopens a port whose kernel interface has come back. Changes of kernel interfaces are
-// reported by rtnetlink; other links, and a missing interface, are polled. Control thread only.
+// reported by rtnetlink; other links, and a missing interface, are polled. Links are checked, too,
+// when a port's addresses were changed, since the link of a udp port is that of its addresses.
+// Control thread only.
 
 #include <optional>
 #include <string>
@@ -21,7 +23,9 @@ class LinkFollower {
   [[nodiscard]] int descriptor() const { return watch_ ? watch_->descriptor() : -1; }
   void on_change();
   // kNever: no link needs polling.
-  [[nodiscard]] Time next_check() const { return next_check_; }
+  [[nodiscard]] Time next_check() const {
+    return address_changes_ == card_.address_changes() ? next_check_ : 0;
+  }
   void check();
 
  private:
@@ -33,6 +37,7 @@ class LinkFollower {
 
   Card& card_;
   std::optional<KernelWatch> watch_;
+  std::uint64_t address_changes_ = 0;  // of the card's, those that were checked
   Time next_check_ = kNever;
   Time next_attach_ = 0;      // when interfaces that are down are retried without a kernel event
   Duration attach_interval_;  // the interval until the next retry after that

@@ -41,6 +41,7 @@ void Card::add_device(std::uint16_t port_index, Port& port, std::vector<IpPrefix
 }
 
 void Card::update_workers_addresses(const Device& device) {
+  ++address_changes_;
   const auto port = static_cast<std::uint16_t>(device.index());
   for (std::uint32_t worker = 0; worker < engine_.workers(); ++worker) {
     engine_.call(worker, [&](Worker& w) { w.set_addresses(port, device.gids().addresses()); });

@@ -37,6 +37,8 @@ class Card {
                   const Identity& identity);
   // Sends the device's addresses to the workers, which drop frames for any other.
   void update_workers_addresses(const Device& device);
+  // How often that was: a port's link may be that of its addresses.
+  [[nodiscard]] std::uint64_t address_changes() const { return address_changes_; }
   // Reports an event of the device's port to every program that has the device open.
   void announce(const Device& device, std::uint32_t event);
   [[nodiscard]] Devices& devices() { return devices_; }
@@ -85,6 +87,7 @@ class Card {
   std::map<std::uint64_t, Session*> sessions_;
   NumberPool qpns_, cqns_, srqns_;
   PdId next_pd_ = 1;
+  std::uint64_t address_changes_ = 0;
   CongestionSettings congestion_;
   bool measures_latency_ = true;
   Shares shares_;

@@ -48,6 +48,24 @@ struct LinkRig {
   Device& device = rig.card.devices()[0];
 };
 
+// A udp port's link is that of its addresses; the kernel reports nothing when `uroce addr` changes
+// them.
+TEST(LinkFollower, LooksAtLinksWhenAddressesHaveChanged) {
+  LinkRig at;
+  ASSERT_NE(at.links.next_check(), 0);
+  at.port->present = false;
+  at.port->trouble = "the port has no address";
+  at.rig.card.update_workers_addresses(at.device);
+  EXPECT_EQ(at.links.next_check(), 0);
+  at.links.check();
+  EXPECT_EQ(at.port->detached, 1);
+  EXPECT_NE(at.links.next_check(), 0);
+  at.port->present = true;
+  at.rig.card.update_workers_addresses(at.device);
+  at.links.check();
+  EXPECT_TRUE(at.device.link_up()) << "not only when it is retried";
+}
+
 TEST(LinkFollower, DetachesAPortThatIsInTroubleAndAttachesItWhenItCan) {
   LinkRig at;
   at.port->present = false;
