@@ -4,8 +4,10 @@
 #include <fcntl.h>
 #include <sysexits.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
+#include <iterator>
 #include <string>
 
 #include "apps/uroced_console.h"
@@ -29,6 +31,12 @@ int refuse(const uroce::Error& error) {
   return EX_CONFIG;
 }
 
+// The user may be found later, or the file be read.
+bool may_pass(const uroce::Error& error) {
+  constexpr int kPassing[] = {uroce::control::kUserUnknown, EIO, ESTALE, EMFILE, ENFILE, ENOMEM};
+  return std::find(std::begin(kPassing), std::end(kPassing), error.code) != std::end(kPassing);
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -37,7 +45,7 @@ int main(int argc, char** argv) {
   uroce::begin_lines();
   const auto line = parse_command_line(argc, argv);
   if (!line) {
-    return line.error().code == kUserUnknown ? fail(line.error()) : refuse(line.error());
+    return may_pass(line.error()) ? fail(line.error()) : refuse(line.error());
   }
   if (!line->text.empty()) {
     std::fputs(line->text.c_str(), stdout);

@@ -193,11 +193,19 @@ void Reload::take_addresses(std::size_t index, const DaemonPort& wanted, Lines* 
 
 void Reload::bring_address(std::size_t index, const IpPrefix& prefix, Lines* lines) {
   Device& device = card_.devices()[index];
-  // `uroce addr` may have added it; the entry at index 0 follows from the Ethernet address.
-  const auto& entries = device.gids().entries();
-  if (contains({entries.begin() + 1, entries.end()}, prefix)) {
+  // `uroce addr` may have added it, with this prefix and VLAN or others; the entry at index 0
+  // follows from the Ethernet address.
+  const std::vector<IpPrefix> entries(device.gids().entries().begin() + 1,
+                                      device.gids().entries().end());
+  if (contains(entries, prefix)) {
     given_.ports[index].addresses.push_back(prefix);
     lines->push_back(device.name() + ": ip: " + to_string(prefix) + " was there already");
+    return;
+  }
+  const auto other = std::find_if(entries.begin(), entries.end(), [&prefix](const IpPrefix& one) {
+    return one.address == prefix.address;
+  });
+  if (other != entries.end() && !drop_address(index, *other, lines)) {
     return;
   }
   if (Status status = add_address(card_, kernel_, device, prefix); !status) {
