@@ -160,7 +160,7 @@ void examine_link(const Json& device, Findings& findings) {
   const std::string trouble = text(device, "trouble");
   const std::string place = name + " (" + text(device, "port") + ")";
   const bool up = text(device, "link") == "up";
-  if (!trouble.empty()) {  // says what to do
+  if (!trouble.empty()) {  // says what to do, where something is to be done
     problem(findings, "link", place + (up ? " is up, but " : " has no link: ") + trouble);
   } else if (!up) {
     problem(findings, "link",

@@ -16,7 +16,7 @@
 namespace uroce {
 namespace {
 
-constexpr const char* kGone = "it is joined to another one already, or has gone";
+constexpr const char* kGone = "it is joined to another one already (a path joins two), or has gone";
 constexpr int kAnswerMs = 1'000;  // the time limit for the other's hello
 
 // Our workers write to it, which must never block, as it might for another kind of file.
@@ -38,7 +38,7 @@ Error no_peer(const std::string& what) {
 Result<ShmPeer> open_peer(const ShmHello& theirs, Descriptors* passed) {
   constexpr std::uint32_t kStrideMax = 2 * kPortMtuMax;
   if (theirs.magic != ShmHello::kMagic || theirs.version != ShmHello::kVersion) {
-    return no_peer("it is of another version than this one");
+    return no_peer("it is of another version than this one: upgrade the older one");
   }
   if (theirs.queues == 0 || theirs.queues > kShmQueuesMax || theirs.slots == 0 ||
       theirs.slots > kShmSlotsMax || theirs.stride == 0 || theirs.stride > kStrideMax ||
@@ -82,7 +82,7 @@ Result<ShmPeer> exchange_hello(int connection, int stop, const ShmHello& hello,
   }
   if (message.length != static_cast<ssize_t>(sizeof(theirs)) || message.cut ||
       message.descriptors_cut) {
-    return no_peer("it sent no valid hello");
+    return no_peer("it sent no valid hello: nothing but a uroced may listen at this path");
   }
   return open_peer(theirs, &came);
 }

@@ -135,7 +135,7 @@ Status ShmPort::join(int connection) {
 
 // Frames in flight are lost, as when a cable is pulled.
 void ShmPort::part() {
-  set_trouble(link_->broken() ? "the daemon at the other end wrote invalid indices"
+  set_trouble(link_->broken() ? "the daemon at the other end wrote invalid indices: restart it"
                               : "the daemon at the other end has gone: start it again");
   renew_link();
   joined_.store(false);
