@@ -154,11 +154,19 @@ void PrivateDaemon::forget_files() const {
   }
 }
 
+void PrivateDaemon::on_ended(pid_t process, int status) {
+  if (process == pid_) {
+    pid_ = -1;
+    status_ = status;
+  }
+}
+
 void PrivateDaemon::end() {
-  int status = 0;
-  ::kill(pid_, SIGTERM);
-  ::waitpid(pid_, &status, 0);
-  say_how_it_ended(status);
+  if (pid_ > 0) {
+    ::kill(pid_, SIGTERM);
+    ::waitpid(pid_, &status_, 0);
+  }
+  say_how_it_ended(status_);
   forget_files();
 }
 

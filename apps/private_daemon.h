@@ -31,6 +31,8 @@ class PrivateDaemon {
   // had, a new one, which goes with whoever is the last to have something there.
   [[nodiscard]] const std::string& folder() const { return folder_; }
 
+  // A process that we have waited for, perhaps it.
+  void on_ended(pid_t process, int status);
   // When the command has ended. That it was killed meanwhile is said on stderr.
   void end();
 
@@ -39,7 +41,8 @@ class PrivateDaemon {
   bool wait_until_ready(int ready);
   void forget_files() const;
 
-  pid_t pid_ = -1;
+  pid_t pid_ = -1;  // -1: it has ended, with status_
+  int status_ = 0;
   std::string folder_;
   UniqueFd folder_lock_;  // of a new folder (run_folder.h)
   std::string socket_;

@@ -217,17 +217,23 @@ sigset_t block_forwarded() {
   return before;
 }
 
-int wait_for(pid_t child) {
-  int status = 0;
-  pid_t ended = -1;
-  do {
-    ended = ::waitpid(child, &status, 0);
-  } while (ended < 0 && errno == EINTR);
-  if (ended != child) {
-    std::fprintf(stderr, "uroce run: can't get the exit status of the command\n");
-    return 1;
+// As process 1, a container's first, we are the parent of every process whose own one has ended,
+// and wait for those, too.
+int wait_for(pid_t child, PrivateDaemon& daemon) {
+  const pid_t whom = ::getpid() == 1 ? -1 : child;
+  for (;;) {
+    int status = 0;
+    const pid_t ended = ::waitpid(whom, &status, 0);
+    if (ended == child) {
+      return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+    }
+    if (ended > 0) {
+      daemon.on_ended(ended, status);
+    } else if (errno != EINTR) {
+      std::fprintf(stderr, "uroce run: can't get the exit status of the command\n");
+      return 1;
+    }
   }
-  return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
 }
 
 int run_with_private_daemon(const std::vector<std::string>& command, const fs::path& shim,
@@ -256,7 +262,7 @@ int run_with_private_daemon(const std::vector<std::string>& command, const fs::p
   if (child > 0) {
     forward_signals(child);
     ::sigprocmask(SIG_SETMASK, &mask, nullptr);
-    status = wait_for(child);
+    status = wait_for(child, *daemon);
     child_to_signal = 0;
   } else {
     std::fprintf(stderr, "uroce run: %s\n",

@@ -19,9 +19,37 @@ with open(sys.argv[1], "w") as counts:
         time.sleep(0.01)
     counts.write(f"{len(heard)} SIGHUP\\n")
 """
+# Makes three processes whose parent ends before them, and waits until they are gone, also as zombies.
+_ORPHANS = """
+import os, sys, time
+read, write = os.pipe()
+for _ in range(3):
+    if os.fork() == 0:
+        if os.fork() == 0:
+            os.write(write, f"{os.getpid()} ".encode())
+            while os.getppid() != 1:
+                time.sleep(0.01)
+        os._exit(0)
+    os.wait()
+os.close(write)
+orphans = b"".join(iter(lambda: os.read(read, 100), b"")).decode().split()
+end = time.monotonic() + 20
+while any(os.path.exists(f"/proc/{pid}") for pid in orphans):
+    if time.monotonic() > end:
+        sys.exit("they are left")
+    time.sleep(0.05)
+sys.exit(5 if len(orphans) == 3 else "they weren't made")
+"""
 
 
 class RunSignals(E2eCase):
+    def test_process_one_waits_for_orphans(self):
+        """As the first process of a container has to: the daemon, `uroce run` and this program are left."""
+        run = Process(["unshare", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc", self.tree.uroce, "run", "--no-tree", "--",
+                       sys.executable, "-c", _ORPHANS], "process-one", self.logs, {"UROCE_SOCKET": f"{self.folder}/none.sock"})
+        self.addCleanup(run.end)
+        self.assertEqual(run.wait(_SECONDS_MAX), 5, run.err())
+
     def _expect_arrival(self, number, environment):
         name = number.name.removeprefix("SIG")
         run = Process([self.tree.uroce, "run", "--no-tree", "--", "sh", "-c",
