@@ -176,7 +176,7 @@ void Service::on_time() {
   if (next_deadline() > now() || !has_memory()) {
     return;
   }
-  retry_at_ = 0;
+  retry_at_ = now() + kMemoryRetry;  // until pump() has ended: if memory runs out, the rest waits
   if (settled_meanwhile_) {
     on_addresses_settled();
   }
@@ -199,6 +199,7 @@ Time Service::next_deadline() const {
 }
 
 void Service::pump() {
+  retry_at_ = now() + kMemoryRetry;  // if memory runs out on the way, on_time() goes on
   bool idle = false;
   while (!idle) {
     idle = true;
@@ -210,6 +211,9 @@ void Service::pump() {
       send(*outgoing);
       idle = false;
     }
+  }
+  if (has_memory()) {
+    retry_at_ = 0;
   }
 }
 

@@ -107,10 +107,15 @@ Status take_source(Service& service, Id& id, const Gid& destination) {
   if (!source) {
     return source.error();
   }
-  id.device = source->device;
+  const Endpoint before = id.source;
   id.source.family = source->address.is_ipv4() ? Family::kIpv4 : Family::kIpv6;
   id.source.address = source->address;
-  return id.has_port ? ok() : take_port(service, id);
+  if (Status status = id.has_port ? ok() : take_port(service, id); !status) {
+    id.source = before;
+    return status;
+  }
+  id.device = source->device;
+  return ok();
 }
 
 Status resolve(User& user, const Call& call, const ResolveRequest& request) {

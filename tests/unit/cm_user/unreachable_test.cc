@@ -44,6 +44,38 @@ TEST(Commands, OneUsersDeadAddressesLeaveRequestsToOthers) {
   EXPECT_FALSE(others.readable()) << "the request is pending";
 }
 
+TEST(Commands, NothingIsResolvedWithoutAnEphemeralPort) {
+  Rig rig;
+  const PortTable::Claim claim{.endpoint = endpoint_of(*parse_ip("10.0.0.1"), 0)};
+  constexpr PortTable::OwnerId kNobody = 1'000'000;
+  for (PortTable::OwnerId owner = kNobody;
+       rig.connections.ports().take(cm::PortSpace::kTcp, owner, claim);) {
+    ++owner;
+  }
+  CmProgram program(rig);
+  const ProgramChannel channel = program.open_channel();
+  const std::uint32_t id = program.create_id(channel, 1);
+  for (int attempt = 0; attempt < 2; ++attempt) {
+    EXPECT_EQ(program.resolve(channel, id, "10.0.0.1", kPort).error, EADDRNOTAVAIL) << attempt;
+  }
+}
+
+// Requests outlive the program that made them.
+TEST(Commands, AUserWhoComesBackHasNoOtherShareOfRequests) {
+  Rig rig(std::make_unique<SilentPort>(), 1);
+  std::size_t asked = 0;
+  for (int life = 0; life < 3; ++life) {
+    CmProgram greedy(rig, ::getuid() + 1);
+    const ProgramChannel channel = greedy.open_channel();
+    for (; !channel.readable() && asked <= Neighbours::kUnansweredMax; ++asked) {
+      const std::string dead = "fd00::1:" + std::to_string(1 + asked);
+      const std::uint32_t id = greedy.create_id(channel, 1);
+      ASSERT_EQ(greedy.resolve(channel, id, dead.c_str(), kPort).error, 0);
+    }
+    EXPECT_EQ(asked, Neighbours::kUnansweredMax / 2 + 1 + static_cast<std::size_t>(life));
+  }
+}
+
 // A peer that exists, but whose connection manager never answers: Linux gives up after 16 requests,
 // each 4.3 s plus the path's delay apart.
 TEST(Commands, ASilentPeerIsUnreachableAfterAMinute) {
