@@ -13,7 +13,7 @@ inline constexpr std::size_t kPage = 4'096;
 constexpr std::uint64_t align_floor(std::uint64_t value, std::uint64_t unit) {
   return value / unit * unit;
 }
-// The smallest multiple of `unit` that is at least `value`; if that is beyond 2^64, 0 where `unit`
+// The smallest multiple of `unit` that is at least `value`; if that is 2^64 or more, 0 where `unit`
 // is a power of two.
 constexpr std::uint64_t align_ceil(std::uint64_t value, std::uint64_t unit) {
   return align_floor(value + unit - 1, unit);

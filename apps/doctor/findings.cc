@@ -4,6 +4,8 @@
 #include <cerrno>
 #include <iterator>
 
+#include "dataplane/wire/path_mtu.h"
+
 namespace uroce::doctor {
 namespace {
 
@@ -11,7 +13,6 @@ using Json = nlohmann::ordered_json;
 using Findings = std::vector<Finding>;
 
 constexpr std::uint64_t kMemlockMin = 64U << 20U;
-constexpr std::uint64_t kPathMtuMax = 4'096;
 constexpr std::uint64_t kAbsentSecondsMax = 1;
 
 std::string text(const Json& object, const char* name) {

@@ -5,6 +5,7 @@
 #include <optional>
 #include <set>
 
+#include "dataplane/wire/limits.h"
 #include "dataplane/wire/psn.h"
 
 namespace uroce::replay {
@@ -12,7 +13,6 @@ namespace {
 
 using Record = Flow::Record;
 
-constexpr std::uint32_t kGrhLength = 40;  // in front of a datagram
 constexpr std::uint32_t kReceiveLengthMin = 65'536;
 constexpr std::uint8_t kRnrTimerDefault = 12;
 constexpr std::uint8_t kResourcesMax = 128;  // reads and atomics; no peer is refused for it
@@ -231,7 +231,7 @@ class Deriver {
 
   // At most, and never less than what programs use to post.
   static std::uint32_t message_length(const Flow& flow, std::size_t request) {
-    std::uint64_t length = kGrhLength;
+    std::uint64_t length = kGrhBytes;
     for (std::size_t i = request; i < flow.records.size(); ++i) {
       const Packet& packet = *flow.records[i].packet;
       if (flow.records[i].request) {

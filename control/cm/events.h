@@ -57,8 +57,8 @@ struct Event {
   ConnectionId connection = 0;
   std::uint64_t cookie = 0;  // of the connection; of the listener in requests
   ListenerId listener = 0;   // of a request
-  std::uint32_t earlier_from_sender =
-      0;  // of a request: earlier waiting requests of the same sender
+  // Of a request: earlier waiting requests of the same sender.
+  std::uint32_t earlier_from_sender = 0;
   Route route = {};
   RejectReason reason{};
   bool timed_out = false;  // kDisconnected: the peer never answered our DREQ

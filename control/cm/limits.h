@@ -11,7 +11,7 @@
 namespace uroce::control::cm {
 
 inline constexpr std::size_t kListenersMax = 65'536;
-inline constexpr std::size_t kConnectionsMax = 65'536;  // held by programs
+inline constexpr std::size_t kConnectionsMax = 65'536;  // owned by programs
 inline constexpr std::size_t kTimewaitMax = 65'536;     // ended ones; the oldest are dropped
 inline constexpr std::size_t kBacklogMax = 4'096;       // unanswered requests of one listener
 inline constexpr std::size_t kBacklogDefault = 1'024;   // if a program asks for 0

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "control/cm/timing.h"
+#include "dataplane/wire/timer_code.h"
 
 namespace uroce::control::cm {
 

@@ -10,6 +10,7 @@
 #include "dataplane/wire/limits.h"
 #include "dataplane/wire/path_mtu.h"
 #include "dataplane/wire/psn.h"
+#include "dataplane/wire/timer_code.h"
 
 namespace uroce::control::cm {
 namespace {

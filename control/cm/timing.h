@@ -1,6 +1,6 @@
 #pragma once
 
-// Times of the CM protocol, which are timer codes.
+// Times of the CM protocol, computed from its timer codes.
 
 #include <algorithm>
 #include <cstdint>

@@ -11,6 +11,7 @@
 #include "control/sessions/card_limits.h"
 #include "control/sessions/qp_states.h"
 #include "control/sessions/xrc.h"
+#include "dataplane/qp/recovery/rnr_timer.h"
 #include "dataplane/wire/limits.h"
 #include "dataplane/wire/path_mtu.h"
 #include "dataplane/wire/psn.h"
@@ -38,7 +39,7 @@ Status check_bounds(const abi::QpAttributesRecord& a, std::uint32_t mask) {
   const Bound bounds[] = {
       {kVerbsMaxRdAtomic, "max_rd_atomic", a.max_rd_atomic, kReadsAndAtomicsMax},
       {kVerbsMaxDestRdAtomic, "max_dest_rd_atomic", a.max_dest_rd_atomic, kReadsAndAtomicsMax},
-      {kVerbsMinRnrTimer, "min_rnr_timer", a.min_rnr_timer, kTimerCodeMax},
+      {kVerbsMinRnrTimer, "min_rnr_timer", a.min_rnr_timer, kRnrTimer.size() - 1},
       {kVerbsTimeout, "timeout", a.timeout, kTimerCodeMax},
       {kVerbsRetryCnt, "retry_cnt", a.retry_cnt, kRetriesMax},
       {kVerbsRnrRetry, "rnr_retry", a.rnr_retry, kRetriesMax},

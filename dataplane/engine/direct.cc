@@ -38,7 +38,7 @@ void Worker::State::forget_local_peers(QpEntry& entry) {
   for (QpEntry* const one : {&entry, peer}) {
     if (one != nullptr) {
       one->local_peer = nullptr;
-      one->local_peer_found = 0;
+      one->local_peer_changes = 0;
     }
   }
 }
@@ -59,9 +59,9 @@ QpEntry* Worker::State::usable_local_peer(PortState& port, QpEntry& entry) {
   if (!config.direct || port.wants_frames || capture != nullptr) {
     return nullptr;
   }
-  if (entry.local_peer_found != address_changes) {
+  if (entry.local_peer_changes != address_changes) {
     entry.local_peer = find_local_peer(port, *entry.qp);
-    entry.local_peer_found = address_changes;
+    entry.local_peer_changes = address_changes;
   }
   QpEntry* const peer = entry.local_peer;
   return peer != nullptr && !peer->parks(Role::kResponder) && !peer->keeps(Role::kResponder) &&

@@ -62,7 +62,8 @@ inline constexpr Duration kKeptSilentMax = 2 * kNanosecondsPerSecond;
 // at most.
 inline constexpr Duration kReadsSilentMax = 100 * kNanosecondsPerMillisecond;
 inline constexpr std::uint32_t kReadsAnsweredMin = ReadCredits::kFramesMax / 16;
-// Their responses all fit into a worker's ring, and leave a quarter for other frames.
+// The READ responses for which there are credits fit into a completer ring, and leave a quarter of
+// it for acknowledgements.
 static_assert(ReadCredits::kFramesMax == Worker::kRingEntries / 4 * 3);
 // Queue pairs that are held back (Stalls) are checked this often, this many at a time.
 inline constexpr Duration kWithheldInterval = 10 * kNanosecondsPerMillisecond;

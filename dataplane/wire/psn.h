@@ -15,7 +15,7 @@ inline constexpr std::uint32_t kPsnMask = 0xFF'FFFF;
 // The one before.
 [[nodiscard]] constexpr std::uint32_t psn_before(std::uint32_t psn) { return (psn - 1) & kPsnMask; }
 
-// How many packets on `to` is. REQUIRES: it isn't before `from`.
+// How many packets on `to` is, modulo 2^24: very many if it is before `from`.
 [[nodiscard]] constexpr std::uint32_t psn_distance(std::uint32_t from, std::uint32_t to) {
   return (to - from) & kPsnMask;
 }

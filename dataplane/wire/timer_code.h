@@ -1,7 +1,8 @@
 #pragma once
 
-// Times as headers and queue pair attributes carry them: 5 bits for 4.096 us * 2^code (IBTA vol. 1,
-// 9.9.2.1.1, 12.7).
+// Times as connection management's messages and queue pair attributes carry them: 5 bits for
+// 4.096 us * 2^code (IBTA vol. 1, 9.9.2.1.1, 12.7). RNR timers have another code
+// (dataplane/qp/recovery/rnr_timer.h).
 
 #include <cstdint>
 

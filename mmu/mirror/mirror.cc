@@ -125,7 +125,7 @@ bool Mirror::blocked(std::uint64_t first, std::uint64_t end) const {
 
 Mirror::PageRun Mirror::find_run(std::uint64_t first, std::uint64_t end, bool write) {
   const std::lock_guard lock(mutex_);
-  end = std::min({end, first / kChunk * kChunk + kChunk, kAddressEnd});
+  end = std::min({end, chunk_floor(first) + kChunk, kAddressEnd});
   if (first >= end) {
     return {.state = State::kOutside, .first = first, .end = end};
   }

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "base/page.h"
 #include "mmu/mirror/mirror.h"
 #include "mmu/mirror/page_bits.h"
 
@@ -39,7 +40,7 @@ Mirror::Segment* Mirror::segment_of(std::uint64_t address) {
   const auto start = reinterpret_cast<std::uintptr_t>(reservation);
   auto segment = std::make_unique<Segment>();
   segment->reservation = reservation;
-  segment->host = reinterpret_cast<std::byte*>((start + kChunk - 1) / kChunk * kChunk);
+  segment->host = reinterpret_cast<std::byte*>(align_ceil(start, kChunk));
   slot.store(segment.get(), std::memory_order_release);
   owned_.push_back(std::move(segment));
   return owned_.back().get();
@@ -55,7 +56,7 @@ Mirror::Chunk* Mirror::make_chunk(std::uint64_t address) {
     return nullptr;
   }
   auto made = std::make_unique<Chunk>();
-  made->address = address / kChunk * kChunk;
+  made->address = chunk_floor(address);
   made->host = segment->host + made->address % kSegment;
   Chunk* const chunk = made.get();
   const std::size_t index = address % kSegment / kChunk;

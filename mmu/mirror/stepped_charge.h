@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <utility>
 
+#include "base/page.h"
 #include "shares/account.h"
 
 namespace uroce {
@@ -25,7 +26,7 @@ class SteppedCharge {
   }
   // Charges at least so much. False: the user can't have as much, and nothing has changed.
   [[nodiscard]] bool pay(std::uint64_t needed) {
-    const std::uint64_t steps = (needed + step_ - 1) / step_ * step_;
+    const std::uint64_t steps = align_ceil(needed, step_);
     if (needed <= paid_ && paid_ <= steps + step_) {
       return true;
     }

@@ -18,8 +18,9 @@ std::uint64_t end_page(const FaultRequest& request) {
   return request.length > room ? kLastPage : page_ceil(request.address + request.length);
 }
 
-// Whether the program has described the page, and that is still valid.
-bool is_described(Mirror& mirror, const PageFault& fault, std::uint64_t page) {
+// Whether the program has answered about the page's chunk, and that is still valid: a page that
+// isn't in the answer isn't mapped.
+bool has_valid_answer(Mirror& mirror, const PageFault& fault, std::uint64_t page) {
   return fault.asked && fault.answered_chunk == Mirror::chunk_floor(page) &&
          !mirror.changed(fault.answered_changes, page, page + Mirror::kPage);
 }
@@ -154,7 +155,7 @@ Pager::Step Pager::fail(PageFault& fault, std::uint64_t page, Access outcome) {
 // If the program's description lacks this page, it isn't mapped, or is PROT_NONE, unless that has
 // changed since.
 Pager::Step Pager::on_unknown(Work& work, PageFault& fault, std::uint64_t page) {
-  if (is_described(*work.mirror, fault, page)) {
+  if (has_valid_answer(*work.mirror, fault, page)) {
     return fail(fault, page, Access::kUnmapped);
   }
   queue_chunk(work, Mirror::chunk_floor(page), fault.request.write);
@@ -163,7 +164,7 @@ Pager::Step Pager::on_unknown(Work& work, PageFault& fault, std::uint64_t page) 
 
 // Rights can have grown since the program described the page: mprotect to more isn't announced.
 Pager::Step Pager::on_no_write(Work& work, PageFault& fault, std::uint64_t page) {
-  if (is_described(*work.mirror, fault, page) || fault.refreshed) {
+  if (has_valid_answer(*work.mirror, fault, page) || fault.refreshed) {
     return fail(fault, page, Access::kNoRight);
   }
   fault.refreshed = true;

@@ -8,6 +8,7 @@
 #include <system_error>
 #include <utility>
 
+#include "base/page.h"
 #include "mmu/pinned/unmapper.h"
 
 namespace uroce {
@@ -38,8 +39,8 @@ Result<Charge> charge_for(std::uint64_t bytes, Account& account, MappingBudget* 
 Result<std::shared_ptr<const Mapping>> Mapping::make(const Wanted& wanted, Account& account,
                                                      MappingBudget* work) {
   const std::uint64_t page = wanted.page_size;
-  const std::uint64_t first = wanted.offset / page * page;
-  const std::uint64_t bytes = (wanted.offset + wanted.length - first + page - 1) / page * page;
+  const std::uint64_t first = align_floor(wanted.offset, page);
+  const std::uint64_t bytes = align_ceil(wanted.offset + wanted.length - first, page);
   auto charge = charge_for(bytes, account, work);
   if (!charge) {
     return charge.error();

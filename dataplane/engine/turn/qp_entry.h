@@ -51,12 +51,12 @@ struct alignas(kCacheLine) QpEntry {
   QpEntry* previous = nullptr;
 
   // Its peer, if that is a queue pair of the same worker, as determined when the ports' addresses
-  // had changed local_peer_found times; 0: not determined (direct.cc).
+  // had changed local_peer_changes times; 0: not determined (direct.cc).
   QpEntry* local_peer = nullptr;
 
   std::unique_ptr<WaitingFrames> waiting;  // nullptr: there have been none
 
-  std::uint64_t local_peer_found = 0;
+  std::uint64_t local_peer_changes = 0;
   // Timers: the time at which to look at Qp::deadline() again, never later than it.
   Time timer = kNever;
   std::uint32_t timer_index = kNoTimer;

@@ -12,7 +12,7 @@ constexpr double kAlphaUnit = 1'024;  // 1 in NVIDIA's unit of alpha and of its 
 
 // How far sending may run ahead of the rate, so that a visit sends more than one frame where a
 // frame takes little time: a burst that any switch can buffer.
-constexpr double kBurstNs = 16e3;  // ns
+constexpr double kBurstNs = 16e3;
 // The factor by which the rate exceeds the window over the round trip, so that the window is used.
 constexpr double kHeadroom = 1.2;
 // The round trip assumed where nothing is acknowledged, as for a responder's answers.
@@ -136,8 +136,8 @@ void RateControl::begin_limit(Time now, std::uint64_t bytes_sent) {
   bytes_ = 0;
 }
 
-// The fraction of frames that must have been marked to cause so many CNPs: there is at
-// most one per interval, however many of its frames are marked.
+// The fraction of frames that must have been marked to cause so many CNPs: there is at most one per
+// interval, however many of its frames are marked.
 double RateControl::marked_fraction(Duration period) const {
   const double intervals = static_cast<double>(period) /
                            static_cast<double>(std::max<Duration>(settings_->cnp_interval, 1));

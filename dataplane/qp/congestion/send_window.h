@@ -14,7 +14,7 @@ class SendWindow {
   // The initial window where others share the network: a switch must buffer it from many senders at
   // once.
   static constexpr std::uint32_t kInitialBytes = 32U << 10U;
-  // Above ssthresh it grows by this part of itself with each round trip: slow enough for a queue
+  // Above ssthresh it grows by itself divided by this with each round trip: slow enough for a queue
   // that drops, fast enough for a path that merely loses packets.
   static constexpr std::uint32_t kAvoidanceDivisor = 8;
 
@@ -63,8 +63,8 @@ class SendWindow {
 
   std::uint32_t max_ = 1;
   std::uint32_t packets_ = 1;
-  std::uint32_t ssthresh_ = 1;
-  std::uint32_t growth_ = 0;  // packets acknowledged towards the next one, above ssthresh
+  std::uint32_t ssthresh_ = 1;  // TCP's slow start threshold: from here on it grows slowly
+  std::uint32_t growth_ = 0;    // packets acknowledged towards the next one, above ssthresh
   bool limited_ = false;
 };
 

@@ -22,7 +22,7 @@ struct Hole {
   std::uint32_t tries = 0;    // how often it was sent again
   std::uint32_t waiting = 0;  // to be sent again now
   std::uint32_t behind = 0;   // PSNs from this on were sent after it was
-  Time sent_at = 0;           // when it was sent again last
+  Time sent_at = 0;           // when it was sent again last, or part of it was answered
 
   [[nodiscard]] std::uint32_t end() const { return psn_add(psn, count); }
 };

@@ -7,6 +7,7 @@
 #include "dataplane/wire/limits.h"
 
 namespace uroce {
+
 // The peer has no receive posted: waits as long as requested, then sends again from there (C9-111).
 Step Requester::on_rnr_nak(const Packet& packet, std::uint8_t timer_code, Turn& turn, Drop* drop) {
   const std::uint32_t psn = packet.psn;

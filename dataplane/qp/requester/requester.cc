@@ -10,7 +10,6 @@
 #include "dataplane/wire/timer_code.h"
 
 namespace uroce {
-namespace {}  // namespace
 
 Requester::Requester(Qp& qp) : qp_(qp), queue_(qp.config_) { configure(); }
 
@@ -99,7 +98,7 @@ void Requester::forget_outstanding() {
   reads_out_ = 0;
   read_frames_out_ = 0;
   read_frames_wanted_ = 0;
-  last_full_resend_psn_ = next_psn_;
+  window_reduced_psn_ = next_psn_;
   ack_requested_ = false;
   rnr_waiting_ = false;
   retried_early_ = false;

@@ -177,7 +177,7 @@ class Requester {
                                         std::uint32_t packets) const;
   struct PayloadPart {
     std::uint32_t offset, length;  // bytes of the message
-    bool ack_request;              // of its packet
+    bool ack_request;              // its packet has AckReq, if the queue pair is reliable
   };
   std::uint32_t send_payload(const SendEntry& entry, const PayloadPart& part, Frame& frame,
                              FrameWriter& writer, Turn& turn);
@@ -289,7 +289,7 @@ class Requester {
 
   // requester_gap.cc
   Step answer_missing(const Packet& packet, Turn& turn, Drop* drop);
-  void ask_for_missing();
+  void request_missing();
   void request_missing_of(const SendEntry& entry, std::uint32_t from);
 
   KeptReports kept_reports_;
@@ -301,13 +301,13 @@ class Requester {
   std::uint32_t cursor_psn_ = 0;
   std::uint32_t high_psn_ = 0;
   std::uint32_t next_psn_ = 0;
-  std::uint32_t cursor_index_ = 0;          // the entry that holds cursor_psn_
-  std::uint32_t begun_index_ = 0;           // entries before it have PSNs
-  std::uint32_t reads_out_ = 0;             // READs and atomics begun and not done
-  std::uint32_t read_frames_out_ = 0;       // READ responses asked for since the cursor went back
-  std::uint32_t read_frames_wanted_ = 0;    // by the READ at begun_index_, which waits for room
-  std::uint32_t ack_requested_psn_ = 0;     // of the last packet with AckReq
-  std::uint32_t last_full_resend_psn_ = 0;  // from here on all was sent again last
+  std::uint32_t cursor_index_ = 0;        // the entry that holds cursor_psn_
+  std::uint32_t begun_index_ = 0;         // entries before it have PSNs
+  std::uint32_t reads_out_ = 0;           // READs and atomics begun and not done
+  std::uint32_t read_frames_out_ = 0;     // READ responses asked for since the cursor went back
+  std::uint32_t read_frames_wanted_ = 0;  // by the READ at begun_index_, which waits for room
+  std::uint32_t ack_requested_psn_ = 0;   // the last one that an answer was requested for
+  std::uint32_t window_reduced_psn_ = 0;  // unacked_psn_ at the last reduce_window(), or the first
   SendWindow window_;
   std::uint32_t mtu_shift_ = 0;
   RetryBudget retry_budget_;

@@ -12,7 +12,7 @@ namespace uroce {
 Step Requester::answer_missing(const Packet& packet, Turn& turn, Drop* drop) {
   const std::uint32_t psn = packet.psn;
   if (turn.again && kept_.has(psn)) {
-    ask_for_missing();
+    request_missing();
     return Step::kKept;
   }
   const bool keeps = !turn.again && kept_.may_add(unacked_psn_, psn);
@@ -24,7 +24,7 @@ Step Requester::answer_missing(const Packet& packet, Turn& turn, Drop* drop) {
     const bool gap = newest && (kept_.count() == 1 || psn != kept_end_);
     kept_end_ = newest ? psn_add(psn, 1) : kept_end_;
     if (gap || hole_closed || opcode_info(packet.opcode).operation == Operation::kAcknowledge) {
-      ask_for_missing();
+      request_missing();
     }
     return Step::kKept;
   }
@@ -40,7 +40,7 @@ Step Requester::answer_missing(const Packet& packet, Turn& turn, Drop* drop) {
 
 // The first hole of each READ or atomic whose response has been passed. Only one of each, since a
 // peer may forget the beginning of a response once a later part was requested (Linux's rxe does).
-void Requester::ask_for_missing() {
+void Requester::request_missing() {
   if (rnr_waiting_ || cursor_psn_ == unacked_psn_) {
     return;  // all of it is about to be sent
   }

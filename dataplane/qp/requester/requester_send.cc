@@ -330,7 +330,8 @@ std::uint32_t Requester::refuse_begun(abi::WcStatus status, Failure failure, Tur
   return 0;
 }
 
-// Whether the packet at the cursor has AckReq: the last of a message, and some before it.
+// Whether the packet at the cursor requests an answer, by AckReq if the queue pair is reliable: the
+// last of a message, and some before it.
 bool Requester::needs_ack_request(const SendEntry& entry) const {
   return psn_add(cursor_psn_, 1) == entry.end_psn() || entry.wants_response() || hole_count_ != 0 ||
          cursor_psn_ % kAckRequestEvery == 0 || window_left() <= 1;
@@ -345,8 +346,8 @@ SentFor Requester::sent_for(const SendEntry& entry) const {
   return {.work_request = entry.wr_id, .qpn = qp_.config_.qpn, .cause = cause};
 }
 
-// Advances the cursor over sent packets: `psns` of the entry that it is in. `ack_request`: the last
-// of them had AckReq.
+// Advances the cursor over sent packets: `psns` of the entry that it is in. `ack_request`: an
+// answer to the last of them was requested, by AckReq if the queue pair is reliable.
 void Requester::sent(const SendEntry& entry, std::uint32_t psns, bool ack_request,
                      const Turn& turn) {
   if (ack_request) {

@@ -39,7 +39,8 @@ void Requester::arm_timer(Time now) {
                : now + RetryBudget::wait(timeout_, silent_timeouts_);
 }
 
-// To the oldest unacknowledged packet.
+// From there on everything is sent again, or, after progress, for the first time: holes and
+// measurements are forgotten.
 void Requester::move_cursor_to_unacked() {
   cursor_index_ = queue_.tail();
   cursor_psn_ = unacked_psn_;
@@ -67,8 +68,8 @@ void Requester::retry(Turn& turn) {
 // the queue on the path is full, or the peer keeps nothing and loses more than a packet in each
 // window.
 void Requester::reduce_window() {
-  const std::uint32_t got_through = psn_distance(last_full_resend_psn_, unacked_psn_);
-  last_full_resend_psn_ = unacked_psn_;
+  const std::uint32_t got_through = psn_distance(window_reduced_psn_, unacked_psn_);
+  window_reduced_psn_ = unacked_psn_;
   if (qp_.config_.shares_network && qp_.config_.congestion->mode != CongestionMode::kNone &&
       got_through < window_.packets()) {
     window_.on_loss();

@@ -9,6 +9,7 @@
 #include "dataplane/wire/limits.h"
 
 namespace uroce {
+
 Step Responder::atomic_write(const Packet& packet, Turn& turn) {
   if ((qp_->attributes_.access & kAccessRemoteWrite) == 0) {
     return refuse(Nak::kInvalidRequest, Failure::kNotEnabled, turn);

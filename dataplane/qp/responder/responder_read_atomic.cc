@@ -6,6 +6,7 @@
 #include "dataplane/wire/limits.h"
 
 namespace uroce {
+
 Step Responder::read(const Request& request, Turn& turn) {
   if ((qp_->attributes_.access & kAccessRemoteRead) == 0) {
     return refuse(Nak::kInvalidRequest, Failure::kNotEnabled, turn);

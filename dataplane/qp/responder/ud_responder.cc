@@ -13,10 +13,10 @@
 namespace uroce {
 namespace {
 
-// In front of each datagram: the IPv6 header, or 20 undefined bytes and the IPv4 header (annex
-// A17.4.5.2).
 constexpr std::uint32_t kIpv4HeaderLength = 20;
 
+// In front of each datagram: the IPv6 header, or 20 undefined bytes and the IPv4 header (annex
+// A17.4.5.2).
 std::array<std::byte, kGrhBytes> grh_of(const Packet& packet) {
   std::array<std::byte, kGrhBytes> grh{};
   if (packet.ip_version == 4) {

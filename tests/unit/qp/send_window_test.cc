@@ -23,7 +23,7 @@ TEST(SendWindow, BeginsSmallAndDoublesWithEachRoundTrip) {
   EXPECT_EQ(window.packets(), 512U);
 }
 
-TEST(SendWindow, ABoundWindowDoesNotGrow) {
+TEST(SendWindow, ALimitedWindowDoesNotGrow) {
   SendWindow window;
   window.configure(512, kMtuShift, true);
   window.halve();
@@ -59,7 +59,7 @@ TEST(SendWindow, GrowsSlowlyAfterHeavyLoss) {
   EXPECT_EQ(window.packets(), 2U);
 }
 
-TEST(SendWindow, LossDoesNotShrinkABoundWindow) {
+TEST(SendWindow, LossDoesNotShrinkALimitedWindow) {
   SendWindow window;
   window.configure(512, kMtuShift, true);
   window.limit(32);
@@ -80,7 +80,7 @@ TEST(SendWindow, ANewConnectionForgetsLosses) {
 }
 
 // A queue pair that was reset while congestion control limited its window.
-TEST(SendWindow, ANewConnectionForgetsTheBound) {
+TEST(SendWindow, ANewConnectionForgetsTheLimit) {
   SendWindow window;
   window.configure(512, kMtuShift, true);
   window.limit(8);

@@ -15,6 +15,15 @@ TEST(Psn, adds_modulo_two_to_the_24) {
   EXPECT_EQ(psn_add(5, 0), 5U);
 }
 
+TEST(Psn, distances_and_the_one_before_cross_the_wrap) {
+  EXPECT_EQ(psn_distance(0xFF'FFFE, 1), 3U);
+  EXPECT_EQ(psn_distance(7, 7), 0U);
+  EXPECT_EQ(psn_distance(1, 0), kPsnMask) << "it is before";
+  EXPECT_EQ(psn_before(0), kPsnMask);
+  EXPECT_EQ(psn_before(8), 7U);
+  EXPECT_EQ(msn_add(kPsnMask, 1), 0U);
+}
+
 TEST(Psn, differences_are_signed_and_cross_the_wrap) {
   EXPECT_EQ(psn_difference(0, 0xFF'FFFF), 1);
   EXPECT_EQ(psn_difference(0xFF'FFFF, 0), -1);

@@ -63,7 +63,7 @@ std::uint64_t ArenaFile::take_slot(std::uint64_t address, std::uint64_t length) 
   }
   const std::uint64_t shift = page_size_ == kPage ? address % kHugePage : 0;
   // A range larger than a slot is followed by an empty slot.
-  const std::uint64_t bytes = (shift + length + kSlot - 1) / kSlot * kSlot;
+  const std::uint64_t bytes = align_ceil(shift + length, kSlot);
   if (bytes >= kFileMax - next_slot_) {
     return kNoPlace;
   }

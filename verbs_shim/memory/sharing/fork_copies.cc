@@ -107,7 +107,7 @@ void make_private(int arena, std::uint64_t page_size, const AreaRange& area) {
   kernel::mprotect(start, length, area.protection);
 }
 
-// The same if it isn't known which memory is shared.
+// Where it isn't known which memory is shared, the child can't go on.
 [[noreturn]] void abort_child() {
   constexpr char kWhy[] =
       "uroce: a fork's child can't have its own copy of registered memory: "

@@ -110,7 +110,7 @@ std::uint64_t same_kind_until(const MappedArea& area, std::uint64_t first, std::
   if (has_arena_state(area, first)) {
     return std::min(end, first + kPage);
   }
-  for (std::uint64_t page = first / kThreadHeap * kThreadHeap + kThreadHeap; page < end;
+  for (std::uint64_t page = align_floor(first, kThreadHeap) + kThreadHeap; page < end;
        page += kThreadHeap) {
     if (has_arena_state(area, page)) {
       return page;
