@@ -8,7 +8,6 @@
 #include <cerrno>
 #include <cstdio>
 #include <filesystem>
-#include <set>
 #include <system_error>
 
 #include "base/system_error.h"
@@ -27,14 +26,6 @@ constexpr const char* kFolders[] = {"/sys/class/infiniband", "/sys/class/infinib
 bool is_there(const fs::path& path) {
   struct stat facts = {};
   return ::lstat(path.c_str(), &facts) == 0;
-}
-
-Status make_folders(const fs::path& path) {
-  std::error_code failure;
-  fs::create_directories(path, failure);
-  return failure ? Status(Error{failure.value(), "can't make the folder " + path.string() + ": " +
-                                                     failure.message()})
-                 : ok();
 }
 
 Status write_whole(const std::string& path, const std::string& text) {
@@ -74,23 +65,34 @@ void remove_others(const std::string& folder, const Shown& wanted, Shown* shown)
 
 Result<ServedTree> ServedTree::make(const std::string& folder) {
   ServedTree tree(folder);
-  for (fs::path up = fs::path(folder); !up.empty() && !is_there(up); up = up.parent_path()) {
-    tree.made_.push_back(up.string());
+  Status made = tree.make_folders(folder);
+  if (made) {
+    made = expect_own(folder);
   }
-  if (Status made = make_folders(folder); !made) {
+  for (const char* below : kFolders) {
+    if (made) {
+      made = tree.make_folders(folder + below);
+    }
+  }
+  if (!made) {
     tree.remove();
     return made.error();
   }
-  if (Status own = expect_own(folder); !own) {
-    return own.error();
-  }
-  for (const char* below : kFolders) {
-    if (Status made = make_folders(folder + below); !made) {
-      tree.remove();
-      return made.error();
-    }
-  }
   return tree;
+}
+
+// Notes each folder on the way that wasn't there, from above.
+Status ServedTree::make_folders(const fs::path& path) {
+  std::vector<std::string> missing;
+  for (fs::path up = path; !up.empty() && !is_there(up); up = up.parent_path()) {
+    missing.push_back(up.string());
+  }
+  made_.insert(made_.end(), missing.rbegin(), missing.rend());
+  std::error_code failure;
+  fs::create_directories(path, failure);
+  return failure ? Status(Error{failure.value(), "can't make the folder " + path.string() + ": " +
+                                                     failure.message()})
+                 : ok();
 }
 
 // The new text is put in place by rename(2), which is atomic.
@@ -149,31 +151,20 @@ Status ServedTree::update(const TreeContents& wanted) {
   return ok();
 }
 
-// Only what it made: the folder may have been there before, and somebody else's things in it.
+// Only what it made: folders may have been there before, and somebody else's things in them.
 void ServedTree::remove() {
-  std::set<std::string> folders;
-  const auto add = [&](fs::path up) {
-    for (; up != "/"; up = up.parent_path()) {
-      folders.insert(up.string());
-    }
-  };
-  const auto forget = [&](const auto& paths) {
+  const auto forget = [this](const auto& paths) {
     for (const auto& [path, content] : paths) {
       ::unlink((folder_ + path).c_str());
-      add(fs::path(path).parent_path());
     }
   };
   forget(shown_.files);
   forget(shown_.links);
-  std::for_each(std::begin(kFolders), std::end(kFolders), add);
-  for (auto folder = folders.rbegin(); folder != folders.rend(); ++folder) {
-    ::rmdir((folder_ + *folder).c_str());  // what lies below has a longer name, and went before
-  }
-  ::rmdir(folder_.c_str());
-  for (const std::string& above : made_) {
-    ::rmdir(above.c_str());
+  for (auto folder = made_.rbegin(); folder != made_.rend(); ++folder) {
+    ::rmdir(folder->c_str());
   }
   shown_ = {};
+  made_.clear();
 }
 
 }  // namespace uroce

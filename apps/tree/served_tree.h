@@ -3,6 +3,7 @@
 // A folder that holds what /sys and /dev show of the daemon's cards. Who reads a file gets the old
 // or the new text, never half of one; files that say the same as before aren't touched.
 
+#include <filesystem>
 #include <string>
 #include <vector>
 
@@ -19,19 +20,20 @@ class ServedTree {
 
   // Makes the folder's content that of `wanted`. An error leaves the rest to the next call.
   Status update(const TreeContents& wanted);
-  // What it made goes; the folder, too, if nothing else is in it.
+  // What it made goes, folders if nothing else is in them.
   void remove();
 
   [[nodiscard]] const std::string& folder() const { return folder_; }
 
  private:
   explicit ServedTree(std::string folder) : folder_(std::move(folder)) {}
+  Status make_folders(const std::filesystem::path& path);
   Status write_file(const std::string& path, const std::string& text);
   Status write_link(const std::string& path, const std::string& target);
 
   std::string folder_;
   TreeContents shown_;             // an empty text or target: it may be there
-  std::vector<std::string> made_;  // the folder and those above it that weren't there, from below
+  std::vector<std::string> made_;  // folders, those above others first
 };
 
 }  // namespace uroce

@@ -166,7 +166,9 @@ void TreeKeeper::keep(int end) {
 
 Result<std::string> start_tree(const std::string& socket, const std::string& folder, int lock) {
   const std::string place = private_tree(folder);
+  const mode_t before = ::umask(kNotForOthersToWrite);
   auto keeper = TreeKeeper::make(socket, place);
+  ::umask(before);  // the command has it, too
   if (!keeper) {
     return keeper.error();
   }
@@ -178,6 +180,7 @@ Result<std::string> start_tree(const std::string& socket, const std::string& fol
   }
   if (child == 0) {
     ::setsid();
+    ::umask(kNotForOthersToWrite);
     block_ending_signals();
     // A grandchild: a program that waits for its children meets none that it didn't make, unless it
     // is the first process of a container, whose child everybody's grandchild becomes.

@@ -41,6 +41,11 @@ class RunStatus(E2eCase):
         self.assertEqual((answer.stdout, answer.returncode), ("1\n/\n\n", 0))
         self.assertRegex(answer.stderr, r"\Auroce run: /sys shows no card: can't read the library \S+/verbs_shim/liburoce_outside.so: No such file[^\n]*\n\Z")
 
+    def test_the_tree_with_a_group_of_ones_own(self):
+        """Where new files are writable for one's group (umask 002, as on Ubuntu), the command's still are, and the tree isn't."""
+        answer = self.uroce("run", "--", "sh", "-c", "ls /sys/class/infiniband; umask", daemon=self.wire("loopback").server.daemon, umask=0o002)
+        self.assertEqual((answer.stdout, answer.stderr), ("uroce0\n0002\n", ""))
+
     def test_the_tree_where_the_usual_folder_is_anothers(self):
         """And a daemon answers: the card's files are in a new folder, which goes with the command."""
         self.need_root("the usual folder is another user's")

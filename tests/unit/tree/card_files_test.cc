@@ -112,8 +112,13 @@ TEST_F(Served, ReportsWhyItCannotWrite) {
 
 // Folders above it, too, but no more than it made.
 TEST_F(Served, RemovesTheFoldersOnTheWay) {
-  fs::create_directory(parent / "there");
-  auto tree = ServedTree::make(parent / "there/a/b");
+  fs::create_directories(parent / "there/dev");  // an empty mount point, for instance
+  auto tree = ServedTree::make(parent / "there");
+  ASSERT_TRUE(tree);
+  tree->remove();
+  EXPECT_TRUE(fs::exists(parent / "there/dev"));
+  EXPECT_FALSE(fs::exists(parent / "there/sys"));
+  tree = ServedTree::make(parent / "there/a/b");
   ASSERT_TRUE(tree);
   ASSERT_TRUE(tree->update({.files = {{"/sys/a/b", "1\n"}}, .links = {}}));
   tree->remove();
