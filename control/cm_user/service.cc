@@ -116,12 +116,14 @@ bool Service::has_memory() {
 }
 
 void Service::on_addresses_settled() {
-  settled_meanwhile_ = !has_memory();
-  if (settled_meanwhile_) {
-    return;
+  settled_meanwhile_ = true;  // until it is done: memory may run out on the way
+  retry_at_ = now() + kMemoryRetry;
+  if (has_memory()) {
+    mads_.on_addresses_settled();
+    continue_resolving_all();
+    settled_meanwhile_ = false;
+    pump();
   }
-  mads_.on_addresses_settled();
-  continue_resolving_all();
 }
 
 // The packet begins with the transport headers of a management datagram: BTH and DETH.
@@ -212,7 +214,7 @@ void Service::pump() {
       idle = false;
     }
   }
-  if (has_memory()) {
+  if (!settled_meanwhile_ && has_memory()) {
     retry_at_ = 0;
   }
 }
