@@ -19,6 +19,7 @@ class LineThrottle {
     }
     return due;
   }
+  [[nodiscard]] Time next() const { return silent_until_; }  // when it is
 
  private:
   Time silent_until_ = 0;

@@ -20,8 +20,8 @@ namespace uroce::control {
 
 class AddressClaims {
  public:
-  // A host that uses an address is heard of again within this time, since its peers forget it after
-  // a minute (neighbours.h). A claim that is older has ended.
+  // A claim that is older has ended: the other host may have another address now. (One that only
+  // answers isn't heard: its answers go to others.)
   static constexpr Duration kHeardFor = 10 * 60 * kNanosecondsPerSecond;
 
   struct Claim {
@@ -49,8 +49,12 @@ class AddressClaims {
     const bool is_current = found != claims_.end() && now <= found->second.heard + kHeardFor;
     return is_current ? &found->second : nullptr;
   }
-  // The address whose claim is to be logged now: the one that the log hasn't had for longest.
-  std::optional<Gid> next_line(Time now) {
+  // What is to be logged now: of the address that the log hasn't had for longest.
+  struct Line {
+    Gid address;
+    EtherAddress mac;
+  };
+  std::optional<Line> next_line(Time now) {
     const auto unsaid =
         std::min_element(claims_.begin(), claims_.end(), [](const auto& one, const auto& other) {
           return std::pair(one.second.said, one.second.said_at) <
@@ -61,7 +65,14 @@ class AddressClaims {
     }
     unsaid->second.said = true;
     unsaid->second.said_at = now;
-    return unsaid->first;
+    return Line{unsaid->first, unsaid->second.mac};
+  }
+
+  // When next_line() has something; kNever: all is said.
+  [[nodiscard]] Time next_deadline() const {
+    const bool all_said = std::all_of(claims_.begin(), claims_.end(),
+                                      [](const auto& entry) { return entry.second.said; });
+    return all_said ? kNever : lines_.next();
   }
 
  private:

@@ -90,7 +90,7 @@ class Device {
   // repeated.
   bool on_time(Time now);
   [[nodiscard]] Time next_deadline() const {
-    return std::min(neighbours_.next_deadline(), moves_.next_deadline());
+    return std::min({neighbours_.next_deadline(), moves_.next_deadline(), claims_.next_deadline()});
   }
 
   // Checks the port's link and returns its state if that has changed since the last check.

@@ -332,6 +332,10 @@ void Server::on_time() {
   for (Device& device : card_.devices()) {
     settled = (device.next_deadline() <= now && device.on_time(now)) || settled;
     follow_moves(card_, device);
+    if (const auto claim = device.claims().next_line(now)) {
+      spdlog::warn("{}: {} is also claimed by {}: two hosts have this address", device.name(),
+                   to_string(claim->address), to_string(claim->mac));
+    }
   }
   if (settled) {
     resume_waiting();

@@ -67,11 +67,6 @@ void Server::on_frame(const Notice& notice) {
     resume_waiting();
     services_.connections.on_addresses_settled();
   }
-  const Time now = card_.now();
-  if (const auto address = device.claims().next_line(now)) {
-    spdlog::warn("{}: {} is also claimed by {}: two hosts have this address", device.name(),
-                 to_string(*address), to_string(device.claims().find(*address, now)->mac));
-  }
 }
 
 void Server::on_path_error(const Device& device, const PathError& error) {

@@ -6,7 +6,14 @@
 namespace uroce::control {
 namespace {
 
-using ClaimsTest = DeviceTest;
+class ClaimsTest : public DeviceTest {
+ protected:
+  // The address of the line that the log gets now.
+  std::optional<Gid> said(Time when) {
+    const auto line = device.claims().next_line(when);
+    return line ? std::optional(line->address) : std::nullopt;
+  }
+};
 
 // Anybody can send claims, so they are bounded by our addresses, and the log by its throttle.
 TEST_F(ClaimsTest, AnotherHostWithAnAddressOfOursIsNoticed) {
@@ -14,15 +21,16 @@ TEST_F(ClaimsTest, AnotherHostWithAnAddressOfOursIsNoticed) {
   EXPECT_FALSE(device.on_frame(build_arp_request(kTheirs, kOurIp, kOurIp), now));
   ASSERT_NE(device.claims().find(kOurIp, now), nullptr);
   EXPECT_EQ(device.claims().find(kOurIp, now)->mac, kTheirs);
-  EXPECT_EQ(device.claims().next_line(now), kOurIp);
-  EXPECT_EQ(device.claims().next_line(now + LineThrottle::kSilence), std::nullopt) << "said once";
+  EXPECT_EQ(said(now), kOurIp);
+  EXPECT_FALSE(said(now + LineThrottle::kSilence)) << "said once";
   EXPECT_FALSE(device.on_frame(build_announcement(kTheirs, kOurIpv6), now));
   EXPECT_FALSE(device.on_frame(build_arp_request(kThird, kOurIp, kOurIp), now + 1));
   EXPECT_EQ(device.claims().find(kOurIp, now)->mac, kThird);
-  EXPECT_EQ(device.claims().next_line(now + 1), std::nullopt) << "throttled";
+  EXPECT_FALSE(said(now + 1)) << "throttled";
+  EXPECT_EQ(device.next_deadline(), now + LineThrottle::kSilence) << "whatever comes until then";
   now += LineThrottle::kSilence;
-  EXPECT_EQ(device.claims().next_line(now), kOurIpv6) << "it wasn't said yet";
-  EXPECT_EQ(device.claims().next_line(now + LineThrottle::kSilence), kOurIp);
+  EXPECT_EQ(said(now), kOurIpv6) << "it wasn't said yet";
+  EXPECT_EQ(said(now + LineThrottle::kSilence), kOurIp);
   ASSERT_TRUE(device.remove_address(kOurIp));
   EXPECT_EQ(device.claims().find(kOurIp, now), nullptr);
 }
@@ -47,11 +55,14 @@ TEST_F(ClaimsTest, ClaimsOfOneAddressDontKeepAnothersFromTheLog) {
   };
   ASSERT_TRUE(device.add_address(*parse_prefix("10.0.0.9/24")));
   claim(1, kOurIp);
-  EXPECT_EQ(device.claims().next_line(now), kOurIp);
+  EXPECT_EQ(said(now), kOurIp);
   now += LineThrottle::kSilence;
   claim(2, kOurIp);
   claim(1, *parse_ip("10.0.0.9"));
-  EXPECT_EQ(device.claims().next_line(now), *parse_ip("10.0.0.9"));
+  EXPECT_EQ(said(now), *parse_ip("10.0.0.9"));
+  now += AddressClaims::kHeardFor + 1;
+  EXPECT_EQ(device.claims().find(kOurIp, now), nullptr) << "not heard for so long";
+  EXPECT_EQ(said(now), kOurIp) << "it was to be said before";
 }
 
 TEST_F(ClaimsTest, WhoUsesAddressesOfItsOwnClaimsNone) {
