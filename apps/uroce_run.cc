@@ -9,6 +9,7 @@
 #include <csignal>
 #include <cstdio>
 #include <filesystem>
+#include <functional>
 #include <optional>
 #include <sstream>
 #include <system_error>
@@ -110,7 +111,7 @@ int why_not_run(const std::string& name, int error) {
 // Shows the program and what it starts the card's files in /sys and /dev. Without them most
 // programs run as well, so a failure is only told. The tree's folder; empty: there is none.
 std::string show_tree(const fs::path& shim, const std::string& socket,
-                      const Result<RunFolder>& folder) {
+                      const std::function<Result<RunFolder>()>& folder_to_use) {
   std::string preloaded = (shim.parent_path() / "liburoce_outside.so").string();
   if (::access(preloaded.c_str(), R_OK) != 0) {
     std::fprintf(stderr, "uroce run: /sys shows no card: %s\n",
@@ -123,10 +124,14 @@ std::string show_tree(const fs::path& shim, const std::string& socket,
                  preloaded.c_str());
     return {};
   }
+  const Result<RunFolder> folder = folder_to_use();
   const auto tree = folder ? start_tree(socket, folder->path, folder->lock.get())
                            : Result<std::string>(folder.error());
   if (!tree) {
     std::fprintf(stderr, "uroce run: /sys shows no card: %s\n", tree.error().message.c_str());
+    if (folder && folder->lock.valid()) {
+      ::rmdir(folder->path.c_str());  // made for this only
+    }
     return {};
   }
   set_environment(kTreeVariable, *tree);
@@ -249,9 +254,13 @@ int run_with_private_daemon(const std::vector<std::string>& command, const fs::p
     return 1;
   }
   use_shim(shim, daemon->socket());
-  const std::string tree = options.tree ? show_tree(shim, daemon->socket(),
-                                                    RunFolder{.path = daemon->folder(), .lock = {}})
-                                        : std::string();
+  const std::string tree =
+      options.tree
+          ? show_tree(shim, daemon->socket(),
+                      [&daemon] {
+                        return Result<RunFolder>(RunFolder{.path = daemon->folder(), .lock = {}});
+                      })
+          : std::string();
   const sigset_t mask = block_forwarded();
   const pid_t child = ::fork();
   if (child == 0) {
@@ -315,7 +324,7 @@ int run_command(const std::vector<std::string>& command, const RunOptions& optio
                    socket.c_str(), kSocketVariable);
     }
     use_shim(shim, socket);
-    become(command, options.tree ? show_tree(shim, socket, folder_for_sockets()) : std::string(),
+    become(command, options.tree ? show_tree(shim, socket, folder_for_sockets) : std::string(),
            options);
   }
   // A daemon that doesn't let us in isn't to be replaced by another network.

@@ -158,7 +158,8 @@ int main(int argc, char** argv) {
   app.add_option("--snap", options.snap, "bytes of a packet, at most")
       ->check(CLI::Range(128U, uroce::abi::kCaptureSnapMax));
   app.add_option("--count", options.count, "end after so many packets")->check(CLI::PositiveNumber);
-  app.add_option("--seconds", options.seconds, "end after this time")->check(CLI::PositiveNumber);
+  app.add_option("--seconds", options.seconds, "end after this time (0: never)")
+      ->check(CLI::NonNegativeNumber);
   app.add_flag("--quiet", options.quiet, "say nothing");
   app.add_flag("--json", options.json, "print a summary as one JSON object at the end");
   try {

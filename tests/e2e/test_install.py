@@ -31,7 +31,7 @@ class Install(E2eCase):
             self.assertTrue(os.path.exists(f"{self.prefix}/{path}"), path)
         self.assertIn("uroce/libibverbs.so.1", self._find("libibverbs.so.1"))
         self.assertTrue(os.path.exists(self._find("uroce.toml")))
-        self.assertEqual(self._find("uroce.json"), f"{self.folder}/etc/cdi/uroce.json")  # the only place where containers' runtimes look
+        self.assertEqual(self._find("uroce.json"), f"{self.folder}/etc/cdi/uroce.json")  # where containers' runtimes look
         with open(f"{self.prefix}/lib/systemd/system/uroced.service", encoding="utf-8") as unit:
             self.assertIn("ExecStart=/usr/local/sbin/uroced", unit.read())
 

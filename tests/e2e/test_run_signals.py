@@ -44,7 +44,8 @@ sys.exit(5 if len(orphans) == 3 else "they weren't made")
 
 class RunSignals(E2eCase):
     def test_process_one_waits_for_orphans(self):
-        """As the first process of a container has to: the daemon, `uroce run` and this program are left."""
+        """As the first process of a container has to."""
+        self.need_root("namespaces of processes")
         run = Process(["unshare", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc", self.tree.uroce, "run", "--no-tree", "--",
                        sys.executable, "-c", _ORPHANS], "process-one", self.logs, {"UROCE_SOCKET": f"{self.folder}/none.sock"})
         self.addCleanup(run.end)

@@ -58,7 +58,7 @@ class Interposer(TreeCase):
 
     def program(self, script, shell="{}"):
         place = f"{self.folder}/own"
-        os.mkdir(place)
+        os.makedirs(place, exist_ok=True)  # a program may be run again
         os.chown(place, NOBODY, NOBODY)
         name = f"{self.folder}/program.py"
         with open(name, "w", encoding="ascii") as file:

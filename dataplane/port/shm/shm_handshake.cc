@@ -80,6 +80,9 @@ Result<ShmPeer> exchange_hello(int connection, int stop, const ShmHello& hello,
   if (message.length == 0 || (message.length < 0 && errno == ECONNRESET)) {
     return no_peer(kGone);
   }
+  if (message.length < 0) {
+    return no_peer("it doesn't answer: it may be suspended");
+  }
   if (message.length != static_cast<ssize_t>(sizeof(theirs)) || message.cut ||
       message.descriptors_cut) {
     return no_peer("it sent no valid hello: nothing but a uroced may listen at this path");
