@@ -131,7 +131,6 @@ Status ServedTree::update(const TreeContents& wanted) {
     if (old != shown_.files.end() && old->second == text) {
       continue;
     }
-    shown_.files[path].clear();  // whatever comes of it, its folders go with the tree
     if (Status written = write_file(path, text); !written) {
       return written;
     }
@@ -142,7 +141,6 @@ Status ServedTree::update(const TreeContents& wanted) {
     if (old != shown_.links.end() && old->second == target) {
       continue;
     }
-    shown_.links[path].clear();
     if (Status written = write_link(path, target); !written) {
       return written;
     }

@@ -32,7 +32,7 @@ class ServedTree {
   Status write_link(const std::string& path, const std::string& target);
 
   std::string folder_;
-  TreeContents shown_;             // an empty text or target: it may be there
+  TreeContents shown_;
   std::vector<std::string> made_;  // folders, those above others first
 };
 

@@ -178,10 +178,10 @@ void Service::on_time() {
   if (next_deadline() > now() || !has_memory()) {
     return;
   }
-  retry_at_ = now() + kMemoryRetry;  // until pump() has ended: if memory runs out, the rest waits
   if (settled_meanwhile_) {
     on_addresses_settled();
   }
+  retry_at_ = now() + kMemoryRetry;  // until pump() has ended: if memory runs out, the rest waits
   manager_.on_time(now());
   // The others wait for on_addresses_settled().
   while (!resolving_.empty() && resolving_.begin()->first <= now()) {
@@ -201,7 +201,9 @@ Time Service::next_deadline() const {
 }
 
 void Service::pump() {
-  retry_at_ = now() + kMemoryRetry;  // if memory runs out on the way, on_time() goes on
+  if (retry_at_ == 0) {
+    retry_at_ = now() + kMemoryRetry;  // if memory runs out on the way, on_time() goes on
+  }
   bool idle = false;
   while (!idle) {
     idle = true;

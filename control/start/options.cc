@@ -46,12 +46,9 @@ Status check_resident_limit(std::int64_t bytes) {
 }
 
 // Such a port uses the machine's own interfaces, whose VLANs and routes the kernel knows.
+// REQUIRES: check_port_spec() accepts its name.
 Status check_udp_port(const DaemonPort& port) {
-  const auto spec = parse_udp_spec(port.spec);
-  if (!spec) {
-    return spec.error();
-  }
-  if (spec->interface.empty() == port.addresses.empty()) {
+  if (parse_udp_spec(port.spec)->interface.empty() == port.addresses.empty()) {
     return invalid("port " + port.spec +
                    ": give it addresses of this machine, each with an --ip, or with ,iface=NAME "
                    "those of an interface");

@@ -3,30 +3,18 @@
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 
-#include <cstdio>
 #include <memory>
 #include <new>
 #include <vector>
 
 #include "base/sanitized.h"
+#include "tests/unit/address_space.h"
 
 namespace uroce {
 namespace {
 
 constexpr std::size_t kBlock = std::size_t{256} << 10U;  // a mapping of its own
 constexpr std::size_t kReserve = std::size_t{8} << 20U;
-
-// Pages of address space that this process has.
-std::size_t address_space() {
-  std::size_t pages = 0;
-  if (std::FILE* file = std::fopen("/proc/self/statm", "re"); file != nullptr) {
-    if (std::fscanf(file, "%zu", &pages) != 1) {
-      pages = 0;
-    }
-    std::fclose(file);
-  }
-  return pages * 4096;
-}
 
 // In a process of its own, which may not map more memory than it already has. 0: success.
 int use_up_the_reserve() {

@@ -87,6 +87,16 @@ class CmProgram {
     return result;
   }
 
+  // An option of level RDMA_OPTION_ID.
+  template <typename Value>
+  CmAnswer set_option(const ProgramChannel& channel, std::uint32_t id, std::uint32_t name,
+                      const Value& value) {
+    rdma_ucm_set_option body{};
+    body.id = id;
+    body.level = RDMA_OPTION_ID;
+    body.optname = name;
+    return command(channel, RDMA_USER_CM_CMD_SET_OPTION, body, std::as_bytes(std::span(&value, 1)));
+  }
   std::uint32_t create_id(const ProgramChannel& channel, std::uint64_t uid,
                           std::uint16_t space = RDMA_PS_TCP, std::uint8_t qp_type = 0) {
     rdma_ucm_create_id body{};

@@ -16,14 +16,7 @@ class Families : public TwoPrograms {
 
   std::uint32_t create(std::uint64_t uid) { return server.create_id(server_channel, uid); }
   int set_option(std::uint32_t id, std::uint32_t name, int value) {
-    rdma_ucm_set_option body{};
-    body.id = id;
-    body.level = RDMA_OPTION_ID;
-    body.optname = name;
-    return server
-        .command(server_channel, RDMA_USER_CM_CMD_SET_OPTION, body,
-                 std::as_bytes(std::span(&value, 1)))
-        .error;
+    return server.set_option(server_channel, id, name, value).error;
   }
   void set_family_only(std::uint32_t id, int value) {
     ASSERT_EQ(set_option(id, RDMA_OPTION_ID_AFONLY, value), 0);

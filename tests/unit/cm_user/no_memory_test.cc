@@ -3,7 +3,6 @@
 #include <sys/resource.h>
 
 #include <array>
-#include <cstdio>
 #include <memory>
 #include <new>
 #include <vector>
@@ -12,6 +11,7 @@
 #include "control/cm/mad.h"
 #include "dataplane/wire/build.h"
 #include "dataplane/wire/frame.h"
+#include "tests/unit/address_space.h"
 #include "tests/unit/cm_user/two_programs.h"
 
 namespace uroce::control::cm_user {
@@ -40,16 +40,6 @@ class Scarcity {
   static void limit_to(rlim_t bytes) {
     const rlimit limit{.rlim_cur = bytes, .rlim_max = RLIM_INFINITY};
     ::setrlimit(RLIMIT_AS, &limit);
-  }
-  static std::size_t address_space() {
-    std::size_t pages = 0;
-    if (std::FILE* file = std::fopen("/proc/self/statm", "re"); file != nullptr) {
-      if (std::fscanf(file, "%zu", &pages) != 1) {
-        pages = 0;
-      }
-      std::fclose(file);
-    }
-    return pages * 4096;
   }
 
   std::vector<std::unique_ptr<char[]>> blocks_;

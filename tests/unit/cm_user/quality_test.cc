@@ -19,14 +19,7 @@ class Quality : public testing::Test {
     ASSERT_TRUE(rig.card.devices()[0].add_address(*parse_prefix("10.5.0.1/24@5")));
   }
   void set_tos(std::uint32_t id, std::uint8_t tos) {
-    rdma_ucm_set_option body{};
-    body.id = id;
-    body.optname = RDMA_OPTION_ID_TOS;
-    EXPECT_EQ(
-        program
-            .command(channel, RDMA_USER_CM_CMD_SET_OPTION, body, std::as_bytes(std::span(&tos, 1)))
-            .error,
-        0);
+    EXPECT_EQ(program.set_option(channel, id, RDMA_OPTION_ID_TOS, tos).error, 0);
   }
   // An id with a route to `address`, which is one of the card's own.
   std::uint32_t route_to(const char* address, std::uint8_t tos) {

@@ -82,16 +82,7 @@ TEST_F(Resolving, AnAddressThatIsMadeReusableIsOfTheFamiliesThatWereBound) {
   rig.now = rig.connections.next_deadline();
   rig.connections.on_time();
   program.expect_event(channel, kAddrError);
-  const int value = 1;
-  rdma_ucm_set_option body{};
-  body.id = id;
-  body.level = RDMA_OPTION_ID;
-  body.optname = RDMA_OPTION_ID_REUSEADDR;
-  ASSERT_EQ(
-      program
-          .command(channel, RDMA_USER_CM_CMD_SET_OPTION, body, std::as_bytes(std::span(&value, 1)))
-          .error,
-      0);
+  ASSERT_EQ(program.set_option(channel, id, RDMA_OPTION_ID_REUSEADDR, 1).error, 0);
   const std::uint32_t other = program.create_id(channel, 2);
   EXPECT_EQ(program.bind(channel, other, "0.0.0.0", kPort).error, EADDRINUSE);
 }
