@@ -4,7 +4,9 @@
 // a system call.
 
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
+#include <cstring>
 
 #include "abi/ring.h"
 #include "abi/version.h"
@@ -78,9 +80,30 @@ struct Cqe {
   WcStatus status;
   WcOpcode opcode;
   std::uint8_t sl;
-  std::uint8_t reserved[21];
+  std::uint8_t reserved[17];
+  std::uint32_t number = 0;  // completion_number()
 };
-static_assert(sizeof(Cqe) == kCacheLine);
+static_assert(sizeof(Cqe) == kCacheLine && offsetof(Cqe, number) == kCacheLine - 4);
+
+// What the entry of a completion's index has in `number` once it is written. So a program that
+// polls reads the entry only, not the producer index too, which would be another line to fetch from
+// the worker's processor. Never 0, which the memory of a new ring has, and another one than that of
+// the completion which had the same entry before.
+constexpr std::uint32_t completion_number(std::uint32_t index) { return 2 * index + 1; }
+
+// The daemon's side: writes an entry, its number last. Pairs with is_written().
+inline void write_completion(const Cqe& cqe, std::uint32_t index, Cqe* entry) {
+  std::memcpy(static_cast<void*>(entry), &cqe, offsetof(Cqe, number));
+  std::atomic_ref(entry->number).store(completion_number(index), std::memory_order_release);
+}
+
+// The program's side: whether the entry holds the completion of this index. If it does, the rest
+// may be read; it isn't overwritten before the program has moved its consumer index on.
+inline bool is_written(const Cqe& entry, std::uint32_t index) {
+  // Only loaded, but there is no atomic_ref of what is const.
+  std::atomic_ref number(const_cast<std::uint32_t&>(entry.number));
+  return number.load(std::memory_order_acquire) == completion_number(index);
+}
 
 // Whether the program wants an event on the queue's channel, and for which completion
 // (ibv_req_notify_cq). The program stores it (sequentially consistent) and then polls once more;

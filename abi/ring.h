@@ -18,7 +18,8 @@ namespace uroce::abi {
 
 // A free-running index. The side that owns it stores with release after it has written (producer)
 // or read (consumer) the entries; the other side loads it with acquire before it reads (or
-// overwrites) them.
+// overwrites) them. Of a completion queue's ring the program looks at the entries instead
+// (completion.h), and at the producer index only when it naps.
 //
 // In a work queue the daemon stores its index with each work request that it is done with, so its
 // line is another processor's. What a program looks at with each post lies beside the producer

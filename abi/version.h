@@ -9,7 +9,7 @@
 
 namespace uroce::abi {
 
-inline constexpr std::uint32_t kVersion = 7;
+inline constexpr std::uint32_t kVersion = 8;
 inline constexpr std::size_t kCacheLine = 64;
 
 }  // namespace uroce::abi

@@ -7,11 +7,11 @@
 namespace uroce {
 
 std::optional<abi::Cqe> CompletionRing::poll() {
-  // Pairs with the daemon's release store after it has written the entry.
-  if (control.ring.producer.value.load(std::memory_order_acquire) == consumer_) {
+  const abi::Cqe& entry = entries[consumer_ & (entries.size() - 1)];
+  if (!abi::is_written(entry, consumer_)) {
     return std::nullopt;
   }
-  const abi::Cqe cqe = entries[consumer_ & (entries.size() - 1)];
+  const abi::Cqe cqe = entry;
   ++consumer_;
   control.ring.consumer.value.store(consumer_, std::memory_order_release);
   if (observer != nullptr) {

@@ -9,9 +9,8 @@ namespace uroce::shim {
 
 // The entry at the consumer index, or nullptr if the daemon hasn't written it yet.
 inline const abi::Cqe* next_completion(const Cq& cq) {
-  // Pairs with the daemon's release: the entry was written before.
-  const std::uint32_t producer = cq.control->ring.producer.value.load(std::memory_order_acquire);
-  return producer == cq.consumer ? nullptr : &cq.entries[cq.consumer & cq.mask];
+  const abi::Cqe& entry = cq.entries[cq.consumer & cq.mask];
+  return abi::is_written(entry, cq.consumer) ? &entry : nullptr;
 }
 
 // Releases the entries read so far to the daemon.

@@ -61,20 +61,22 @@ void explain_failed(Cq& cq, const ibv_wc* wc, int count) {
 }
 
 // The remaining entries move up to the newest, so that the removed ones leave a gap in front of the
-// oldest. The daemon only writes behind the producer index.
+// oldest. The daemon only writes behind the newest.
 void drop_completions_of(std::uint32_t qpn, Cq& cq) {
   cq.lock.lock();
   detach_current(cq);
   auto* entries = const_cast<abi::Cqe*>(cq.entries);
-  // Pairs with the daemon's release: the entries were written before.
-  std::uint32_t kept = cq.control->ring.producer.value.load(std::memory_order_acquire);
+  std::uint32_t kept = cq.consumer;
+  while (abi::is_written(entries[kept & cq.mask], kept)) {
+    ++kept;
+  }
   for (std::uint32_t index = kept; index != cq.consumer;) {
     --index;
     const abi::Cqe& cqe = entries[index & cq.mask];
     if (cqe.qp_num != qpn) {
       --kept;
       if (kept != index) {
-        entries[kept & cq.mask] = cqe;
+        abi::write_completion(cqe, kept, &entries[kept & cq.mask]);
       }
     }
   }

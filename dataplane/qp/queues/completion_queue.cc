@@ -39,9 +39,9 @@ bool CompletionQueue::push(const abi::Cqe& cqe, bool solicited, EventSink& event
     events.announce(AsyncEvent::kCqErr, handle_);
     return false;
   }
-  entries_[producer_ & mask_] = cqe;
+  abi::write_completion(cqe, producer_, &entries_[producer_ & mask_]);
   ++producer_;
-  // Pairs with the program's acquire load before it reads the entry.
+  // For a program that naps; one that polls looks at the entries.
   control_->ring.producer.value.store(producer_, std::memory_order_release);
   UROCE_PROBE3(complete, cqe.qp_num, cqe.wr_id, static_cast<std::uint32_t>(cqe.status));
   solicited_pending_ = solicited_pending_ || solicited;

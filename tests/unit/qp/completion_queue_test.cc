@@ -229,6 +229,23 @@ TEST_F(CompletionQueueTest, ModerationNeedsNoTimerUnlessArmed) {
   EXPECT_EQ(flush(1), Flushed::kDone);
 }
 
+// Of a new ring, one lap later, and where the index starts anew.
+TEST(CompletionEntry, IsWrittenForItsIndexOnly) {
+  abi::Cqe entry{};
+  for (const std::uint32_t index : {0U, 1U, 0x7FFF'FFFFU, 0x8000'0000U, 0xFFFF'FFFFU}) {
+    EXPECT_FALSE(abi::is_written(abi::Cqe{}, index)) << index;
+    abi::Cqe cqe{};
+    cqe.wr_id = index;
+    abi::write_completion(cqe, index, &entry);
+    EXPECT_TRUE(abi::is_written(entry, index)) << index;
+    EXPECT_EQ(entry.wr_id, index);
+    for (const std::uint32_t entries : {1U, kEntries, 1U << 22U}) {
+      EXPECT_FALSE(abi::is_written(entry, index + entries)) << index << " and " << entries;
+      EXPECT_FALSE(abi::is_written(entry, index - entries)) << index << " and " << entries;
+    }
+  }
+}
+
 TEST_F(CompletionQueueTest, MovesUnpolledEntriesIntoALargerRing) {
   RingResize move;
   for (std::uint64_t i = 0; i < kEntries; ++i) {
@@ -246,6 +263,7 @@ TEST_F(CompletionQueueTest, MovesUnpolledEntriesIntoALargerRing) {
   for (std::uint64_t i = 1; i <= 2 * kEntries; ++i) {
     EXPECT_EQ(ring_.poll()->wr_id, i);
   }
+  EXPECT_FALSE(ring_.poll().has_value());  // the next entry was never written
 }
 
 TEST_F(CompletionQueueTest, RefusesARingTooSmallForItsEntries) {

@@ -204,6 +204,11 @@ TEST_F(SingleThreaded, AQueuePairIsDestroyedWhileItsCompletionIsRead) {
   EXPECT_EQ(ibv_next_poll(extended_), ENOENT);
   ibv_end_poll(extended_);
   EXPECT_EQ(daemon.cq().ring.consumer.value.load(), 4U);
+  // The daemon's next one follows those that moved up.
+  complete_of_another(5);
+  ASSERT_EQ(ibv_start_poll(extended_, &poll), 0);
+  EXPECT_EQ(extended_->wr_id, 5U);
+  ibv_end_poll(extended_);
 }
 
 TEST_F(SingleThreaded, IsResizedWhileACompletionIsRead) {

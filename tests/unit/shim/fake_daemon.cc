@@ -304,7 +304,9 @@ FakeDaemon::Answer FakeDaemon::create_qp(const std::byte* record) {
 void FakeDaemon::complete(const abi::Cqe& cqe) {
   auto& producer = cq().ring.producer.value;
   const std::uint32_t index = producer.load(std::memory_order_relaxed);
-  std::memcpy(cq_.memory + kEntriesOffset + (index % kEntries) * sizeof(cqe), &cqe, sizeof(cqe));
+  abi::write_completion(
+      cqe, index,
+      reinterpret_cast<abi::Cqe*>(cq_.memory + kEntriesOffset + (index % kEntries) * sizeof(cqe)));
   producer.store(index + 1, std::memory_order_release);
 }
 
