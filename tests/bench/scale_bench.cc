@@ -8,13 +8,17 @@
 // with six outstanding on each, so that all of them are busy all the time: 6 N in total.
 //
 //   build/tests/bench/scale_bench [--json] [--brief] [--workers]
+//   build/tests/bench/scale_bench --profile N
 //
-// --workers: only the last one, without a daemon beside it.
+// --workers: only the last one, without a daemon beside it. --profile: only 8-byte messages over N
+// pairs in the first way, a line a round, for a profiler or for comparing two builds.
 
 #include <algorithm>
 #include <array>
 #include <chrono>
 #include <cstdio>
+#include <cstdlib>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <memory>
@@ -39,6 +43,7 @@ constexpr std::uint32_t kEach = 6;         // outstanding on each queue pair in 
 constexpr std::uint32_t kTimesAsMany = 5;  // messages there, so that each queue pair has many
 constexpr int kRounds = 9;
 constexpr int kSetUps = 3;
+constexpr int kProfileRounds = 300;
 constexpr std::size_t kBytesMax = 4'096;
 
 double us_since(Clock::time_point start) {
@@ -62,14 +67,31 @@ double private_bytes(pid_t process) {
   return 0;
 }
 
+std::vector<std::uint32_t> sizes_to(std::uint32_t pairs) {
+  std::vector<std::uint32_t> sizes;
+  for (std::uint32_t size = 10; size <= pairs; size *= 10) {
+    sizes.push_back(size);
+  }
+  return sizes;
+}
+
 class ScaleBench {
  public:
-  ScaleBench(pid_t daemon, std::uint32_t pairs, std::uint32_t messages)
-      : daemon_(daemon), messages_(messages), sizes_(sizes_to(pairs)) {}
+  // `sizes`: the numbers of pairs that are compared, ascending.
+  ScaleBench(pid_t daemon, std::vector<std::uint32_t> sizes, std::uint32_t messages)
+      : daemon_(daemon), messages_(messages), sizes_(std::move(sizes)) {}
   ~ScaleBench() {
     pairs_.clear();
     region_.reset();
     ibv_destroy_cq(cq_);
+  }
+
+  // Only 8-byte messages over all pairs.
+  void profile() {
+    connect();
+    for (int round = 0; round < kProfileRounds; ++round) {
+      std::printf("%.1f ns per message\n", cost(sizes_.back(), 8));
+    }
   }
 
   Figures run() {
@@ -200,14 +222,6 @@ class ScaleBench {
                   median(costs.back()) / median(costs.front()));
   }
 
-  static std::vector<std::uint32_t> sizes_to(std::uint32_t pairs) {
-    std::vector<std::uint32_t> sizes;
-    for (std::uint32_t size = 10; size <= pairs; size *= 10) {
-      sizes.push_back(size);
-    }
-    return sizes;
-  }
-
   pid_t daemon_;
   std::uint32_t messages_;  // per round
   std::vector<std::uint32_t> sizes_;
@@ -245,7 +259,14 @@ int main(int argc, char** argv) {
     // The path in the build tree, relative to this program.
     const uroce::bench::BenchDaemon daemon(
         std::filesystem::read_symlink("/proc/self/exe").parent_path() / "../../apps/uroced");
-    uroce::bench::ScaleBench bench(daemon.pid(), brief ? 100 : 10'000, brief ? 200 : 30'000);
+    constexpr std::uint32_t kMessages = 30'000;
+    if (argc == 3 && std::strcmp(argv[1], "--profile") == 0) {
+      const auto pairs = static_cast<std::uint32_t>(std::clamp(std::atoi(argv[2]), 1, 10'000));
+      uroce::bench::ScaleBench(daemon.pid(), {pairs}, kMessages).profile();
+      return 0;
+    }
+    uroce::bench::ScaleBench bench(daemon.pid(), uroce::bench::sizes_to(brief ? 100 : 10'000),
+                                   brief ? 200 : kMessages);
     figures = bench.run();
   }
   uroce::bench::compare_workers(brief, &figures);
