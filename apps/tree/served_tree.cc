@@ -19,6 +19,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr mode_t kReadable = 0444;
+constexpr mode_t kServedFolderMode = 0777;  // less the umask
 // What the daemon's folders begin with, so that a program finds them also without a card.
 constexpr const char* kFolders[] = {"/sys/class/infiniband", "/sys/class/infiniband_verbs",
                                     "/dev/infiniband"};
@@ -61,6 +62,23 @@ void remove_others(const std::string& folder, const Shown& wanted, Shown* shown)
   }
 }
 
+// Folders in which there may be others' besides the cards'.
+bool is_shared(const fs::path& folder) {
+  return folder.parent_path() == folder.root_path() || folder == "/sys/devices" ||
+         std::find(std::begin(kFolders), std::end(kFolders), folder) != std::end(kFolders);
+}
+
+// Removes the folders on the way to the file or link at `path`, as far as they are empty and only
+// for cards.
+void remove_folders_of_cards(const std::string& folder, const fs::path& path) {
+  for (fs::path up = path.parent_path(); up.has_relative_path() && !is_shared(up);
+       up = up.parent_path()) {
+    if (::rmdir((folder + up.string()).c_str()) != 0) {
+      break;
+    }
+  }
+}
+
 }  // namespace
 
 Result<ServedTree> ServedTree::make(const std::string& folder) {
@@ -81,18 +99,26 @@ Result<ServedTree> ServedTree::make(const std::string& folder) {
   return tree;
 }
 
-// Notes each folder on the way that wasn't there, from above.
+// Makes each folder on the way that isn't there, from above, and notes those that it made.
 Status ServedTree::make_folders(const fs::path& path) {
   std::vector<std::string> missing;
   for (fs::path up = path; !up.empty() && !is_there(up); up = up.parent_path()) {
     missing.push_back(up.string());
   }
-  made_.insert(made_.end(), missing.rbegin(), missing.rend());
-  std::error_code failure;
-  fs::create_directories(path, failure);
-  return failure ? Status(Error{failure.value(), "can't make the folder " + path.string() + ": " +
-                                                     failure.message()})
-                 : ok();
+  for (auto folder = missing.rbegin(); folder != missing.rend(); ++folder) {
+    if (::mkdir(folder->c_str(), kServedFolderMode) == 0) {
+      made_.push_back(*folder);
+    } else if (errno != EEXIST) {
+      return system_error(("can't make the folder " + *folder).c_str());
+    }
+  }
+  struct stat facts = {};
+  const bool exists = ::stat(path.c_str(), &facts) == 0;
+  if (exists && S_ISDIR(facts.st_mode)) {
+    return ok();
+  }
+  errno = exists ? ENOTDIR : errno;
+  return system_error(("can't make the folder " + path.string()).c_str());
 }
 
 // The new text is put in place by rename(2), which is atomic.
@@ -149,11 +175,13 @@ Status ServedTree::update(const TreeContents& wanted) {
   return ok();
 }
 
-// Only what it made: folders may have been there before, and somebody else's things in them.
+// Shared folders may have been there before: of them only those go that it made. Below them only a
+// tree makes folders, perhaps one that was killed.
 void ServedTree::remove() {
   const auto forget = [this](const auto& paths) {
     for (const auto& [path, content] : paths) {
       ::unlink((folder_ + path).c_str());
+      remove_folders_of_cards(folder_, path);
     }
   };
   forget(shown_.files);

@@ -20,7 +20,8 @@ class ServedTree {
 
   // Makes the folder's content that of `wanted`. An error leaves the rest to the next call.
   Status update(const TreeContents& wanted);
-  // What it made goes, folders if nothing else is in them.
+  // What it made goes, folders if nothing else is in them; folders of cards also if a tree before
+  // left them.
   void remove();
 
   [[nodiscard]] const std::string& folder() const { return folder_; }
