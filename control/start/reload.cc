@@ -205,6 +205,15 @@ void Reload::bring_address(std::size_t index, const IpPrefix& prefix, Lines* lin
   const auto other = std::find_if(entries.begin(), entries.end(), [&prefix](const IpPrefix& one) {
     return one.address == prefix.address;
   });
+  // Where there are no peers to be resolved, the prefix length decides next to nothing, and
+  // changing it isn't worth the connections that use the address.
+  if (other != entries.end() && other->vlan == prefix.vlan &&
+      (device.loops_back() || device.resolves_itself())) {
+    given_.ports[index].addresses.push_back(prefix);
+    lines->push_back(device.name() + ": ip: " + to_string(prefix) + " was there already, as " +
+                     to_string(*other));
+    return;
+  }
   if (other != entries.end() && !drop_address(index, *other, lines)) {
     return;
   }
