@@ -24,21 +24,32 @@ class AddressClaims {
   // answers isn't heard: its answers go to others.)
   static constexpr Duration kHeardFor = 10 * 60 * kNanosecondsPerSecond;
 
+  // An address is announced to those who claim it no more often (RFC 5227, DEFEND_INTERVAL): else
+  // three hosts with one address would answer each other without end.
+  static constexpr Duration kToldEvery = 10 * kNanosecondsPerSecond;
+
   struct Claim {
     EtherAddress mac;
     Time heard = 0;     // the last time
     bool said = false;  // in the log, with this Ethernet address
     Time said_at = 0;   // when the log had this address last; 0: never
+    Time told_at = 0;   // when the claiming host was told last that we have the address
   };
 
-  // REQUIRES: we have `address`, and `mac` isn't ours. True: nobody claimed it until now.
+  // REQUIRES: we have `address`, and `mac` isn't ours. True: that host is to be told that we have
+  // the address, as it didn't claim it before, or another one did meanwhile.
   bool heard(const Gid& address, const EtherAddress& mac, Time now) {
     const bool is_first = find(address, now) == nullptr;
     Claim& claim = claims_[address];
-    claim.said = claim.said && !is_first && claim.mac == mac;
+    const bool is_another = is_first || claim.mac != mac;
+    claim.said = claim.said && !is_another;
     claim.mac = mac;
     claim.heard = now;
-    return is_first;
+    if (!is_another || (!is_first && now < claim.told_at + kToldEvery)) {
+      return false;
+    }
+    claim.told_at = now;
+    return true;
   }
   // We don't have the address any more.
   void forget(const Gid& address) { claims_.erase(address); }

@@ -42,11 +42,18 @@ TEST_F(ClaimsTest, AnotherHostWithAnAddressOfOursHearsThatItIsOurs) {
   EXPECT_EQ(sent, std::vector<FrameBytes>{announcement});
   device.on_frame(build_announcement(kTheirs, kOurIpv6), now);
   EXPECT_EQ(sent.size(), 1U) << "it would answer for ever";
+  now += AddressClaims::kToldEvery;
+  device.on_frame(build_announcement(kTheirs, kOurIpv6), now);
+  EXPECT_EQ(sent.size(), 1U) << "it knows";
+  device.on_frame(build_announcement({{2, 0, 0, 0, 0, 3}}, kOurIpv6), now);
+  EXPECT_EQ(sent.size(), 2U) << "a third host hears of it, too";
+  device.on_frame(build_announcement({{2, 0, 0, 0, 0, 4}}, kOurIpv6), now);
+  EXPECT_EQ(sent.size(), 2U) << "not that often";
   now += AddressClaims::kHeardFor + 1;
   EXPECT_EQ(device.claims().find(kOurIpv6, now), nullptr) << "it has another address now";
   device.on_frame(build_solicitation(kTheirs, kOurIpv6, *parse_ip("fd00::77")), now);
   EXPECT_NE(device.claims().find(kOurIpv6, now), nullptr);
-  EXPECT_EQ(sent.size(), 2U);
+  EXPECT_EQ(sent.size(), 3U);
 }
 
 TEST_F(ClaimsTest, ClaimsOfOneAddressDontKeepAnothersFromTheLog) {
