@@ -50,17 +50,19 @@ void LinkFollower::check() {
 }
 
 void LinkFollower::check_all(bool attaches) {
-  next_check_ = kNever;
   address_changes_ = card_.address_changes();
+  next_check_ = card_.now() + kLinkCheckInterval;  // if memory runs out before all are checked
+  Time next = kNever;
   for (Device& device : card_.devices()) {
     if (!device.loops_back()) {
-      check(device, attaches);
+      next = std::min(next, check(device, attaches));
     }
   }
+  next_check_ = next;
 }
 
-// `attaches`: tries to reopen interfaces that are down.
-void LinkFollower::check(Device& device, bool attaches) {
+// `attaches`: tries to reopen interfaces that are down. Returns when to check this one again.
+Time LinkFollower::check(Device& device, bool attaches) {
   const bool on_interface = device.port().info().on_interface;
   if (on_interface && !device.link_up() && attaches) {
     attach(device);
@@ -78,10 +80,9 @@ void LinkFollower::check(Device& device, bool attaches) {
     }
   }
   if (!watch_ || !on_interface) {
-    next_check_ = std::min(next_check_, card_.now() + kLinkCheckInterval);
-  } else if (!device.link_up()) {
-    next_check_ = std::min(next_check_, next_attach_);
+    return card_.now() + kLinkCheckInterval;
   }
+  return device.link_up() ? kNever : next_attach_;
 }
 
 // A link change is an event for every program that has the device open.

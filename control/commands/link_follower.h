@@ -30,7 +30,7 @@ class LinkFollower {
 
  private:
   void check_all(bool attaches);
-  void check(Device& device, bool attaches);
+  [[nodiscard]] Time check(Device& device, bool attaches);
   void follow(Device& device, bool up);
   void attach(Device& device);
   void update_workers(const Device& device);

@@ -326,21 +326,27 @@ bool Server::flush(Connection& connection) {
   return true;
 }
 
-void Server::on_time() {
-  const Time now = card_.now();
-  bool settled = false;
+void Server::log_claims(Time now) {
   for (Device& device : card_.devices()) {
-    settled = (device.next_deadline() <= now && device.on_time(now)) || settled;
-    follow_moves(card_, device);
     if (const auto claim = device.claims().next_line(now)) {
       spdlog::warn("{}: {} is also claimed by {}: two hosts have this address", device.name(),
                    to_string(claim->address), to_string(claim->mac));
     }
   }
-  if (settled) {
+}
+
+void Server::on_time() {
+  const Time now = card_.now();
+  for (Device& device : card_.devices()) {
+    addresses_settled_ |= device.next_deadline() <= now && device.on_time(now);
+    follow_moves(card_, device);
+  }
+  if (addresses_settled_) {
     resume_waiting();
     services_.connections.on_addresses_settled();
+    addresses_settled_ = false;
   }
+  log_claims(now);
   services_.connections.on_time();
   if (next_helpers_check_ <= now) {
     give_up_fetches();
