@@ -83,8 +83,10 @@ Result<ShmPeer> exchange_hello(int connection, int stop, const ShmHello& hello,
   if (message.length < 0) {
     return no_peer("it doesn't answer: it may be suspended");
   }
-  if (message.length != static_cast<ssize_t>(sizeof(theirs)) || message.cut ||
-      message.descriptors_cut) {
+  if (message.descriptors_cut) {
+    return no_peer("its descriptors can't be received: this daemon may have none left (ulimit -n)");
+  }
+  if (message.length != static_cast<ssize_t>(sizeof(theirs)) || message.cut) {
     return no_peer("it sent no valid hello: nothing but a uroced may listen at this path");
   }
   return open_peer(theirs, &came);
