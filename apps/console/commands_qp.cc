@@ -4,10 +4,10 @@
 #include <fcntl.h>
 
 #include <cerrno>
-#include <cstring>
 
 #include "apps/console/commands.h"
 #include "apps/console/names.h"
+#include "base/ipv4_mapped.h"
 
 namespace uroce::console {
 namespace {
@@ -83,11 +83,6 @@ Result<ibv_gid> parse_gid(const std::string& text) {
   return gid;
 }
 
-bool is_ipv4(const ibv_gid& gid) {
-  static constexpr std::uint8_t kMapped[12] = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xFF, 0xFF};
-  return std::memcmp(gid.raw, kMapped, sizeof kMapped) == 0;
-}
-
 // A path to the peer from our first address of its family.
 Result<ibv_ah_attr> path_to(ibv_context* context, const std::string& peer) {
   const auto gid = parse_gid(peer);
@@ -102,7 +97,7 @@ Result<ibv_ah_attr> path_to(ibv_context* context, const std::string& peer) {
   ibv_gid own{};
   // Index 0 is the link-local address.
   for (std::uint8_t index = 1; ibv_query_gid(context, 1, index, &own) == 0; ++index) {
-    if (is_ipv4(own) == is_ipv4(*gid)) {
+    if (is_ipv4_mapped(own.raw) == is_ipv4_mapped(gid->raw)) {
       path.grh.sgid_index = index;
       return path;
     }

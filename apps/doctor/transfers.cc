@@ -11,6 +11,8 @@
 #include <memory>
 #include <random>
 
+#include "base/ipv4_mapped.h"
+
 namespace uroce::doctor {
 namespace {
 
@@ -158,12 +160,6 @@ bool is_none(const ibv_gid& gid) {
   return gid.global.subnet_prefix == 0 && gid.global.interface_id == 0;
 }
 
-// Whether it stands for an IPv4 address.
-bool is_ipv4(const ibv_gid& gid) {
-  constexpr std::uint8_t kMapped[12] = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xFF, 0xFF};
-  return std::memcmp(gid.raw, kMapped, sizeof(kMapped)) == 0;
-}
-
 // Why two such addresses can't be connected; empty: they can.
 std::string why_not(const ibv_gid& mine, const ibv_gid& theirs) {
   if (is_none(mine)) {
@@ -174,9 +170,9 @@ std::string why_not(const ibv_gid& mine, const ibv_gid& theirs) {
     return "the GID index has no address at the peer: name one that has by --gid-index there "
            "(`uroce doctor` lists them)";
   }
-  if (is_ipv4(mine) != is_ipv4(theirs)) {
+  if (is_ipv4_mapped(mine.raw) != is_ipv4_mapped(theirs.raw)) {
     const std::string families =
-        is_ipv4(mine) ? "IPv4 and the peer's is IPv6" : "IPv6 and the peer's is IPv4";
+        is_ipv4_mapped(mine.raw) ? "IPv4 and the peer's is IPv6" : "IPv6 and the peer's is IPv4";
     return "the address at this end is " + families +
            ": name addresses of one kind by --gid-index (`uroce doctor` lists them)";
   }

@@ -9,6 +9,8 @@
 #include <cstring>
 #include <exception>
 
+#include "base/ipv4_mapped.h"
+
 namespace uroce {
 namespace {
 
@@ -19,8 +21,9 @@ CardView::Gid gid_of(const std::string& prefix) {
   const std::string address = prefix.substr(0, prefix.find_first_of("/@"));
   CardView::Gid gid{};
   if (::inet_pton(AF_INET6, address.c_str(), gid.data()) != 1) {
-    gid = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xFF, 0xFF};
-    (void)::inet_pton(AF_INET, address.c_str(), gid.data() + 12);
+    in_addr ipv4{};
+    (void)::inet_pton(AF_INET, address.c_str(), &ipv4);
+    gid = ipv4_mapped(ipv4);
   }
   return gid;
 }

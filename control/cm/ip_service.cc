@@ -5,24 +5,19 @@
 namespace uroce::control::cm {
 namespace {
 
-// An IPv4 address lies in the last four of its sixteen bytes, zeroes before it (A11.3.2).
-constexpr std::size_t kIpv4Offset = 12;
 constexpr std::uint8_t kIpv4 = 4;
 constexpr std::uint8_t kIpv6 = 6;
 
+// An IPv4 address lies where it does in a mapped one, but with zeroes in front (A11.3.2).
 Gid read_address(ByteReader& reader, bool ipv6) {
   Gid gid;
   reader.read(gid.bytes);
-  if (!ipv6) {
-    gid.bytes[10] = gid.bytes[11] = 0xFF;
-    std::fill_n(gid.bytes.begin(), 10, std::uint8_t{0});
-  }
-  return gid;
+  return ipv6 ? gid : mapped_gid(ipv4_of(gid));
 }
 
 void write_address(ByteWriter& writer, Gid gid, bool ipv6) {
   if (!ipv6) {
-    std::fill_n(gid.bytes.begin(), kIpv4Offset, std::uint8_t{0});
+    std::fill_n(gid.bytes.begin(), kIpv4MappedPrefix.size(), std::uint8_t{0});
   }
   writer.write(gid.bytes);
 }

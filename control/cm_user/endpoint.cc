@@ -12,8 +12,6 @@
 namespace uroce::control::cm_user {
 namespace {
 
-constexpr std::size_t kIpv4Offset = 12;  // of the four bytes in an IPv4-mapped address
-
 template <typename Address>
 Address load(std::span<const std::byte> bytes) {
   Address address{};
@@ -23,13 +21,6 @@ Address load(std::span<const std::byte> bytes) {
   return address;
 }
 
-Gid mapped(const in_addr& address) {
-  Gid gid;
-  gid.bytes[10] = gid.bytes[11] = 0xFF;
-  std::memcpy(gid.bytes.data() + kIpv4Offset, &address, sizeof(address));
-  return gid;
-}
-
 }  // namespace
 
 bool Endpoint::is_any() const {
@@ -37,8 +28,7 @@ bool Endpoint::is_any() const {
     case Family::kNone:
       return false;
     case Family::kIpv4:
-      return std::all_of(address.bytes.begin() + kIpv4Offset, address.bytes.end(),
-                         [](std::uint8_t byte) { return byte == 0; });
+      return address == mapped_gid(in_addr{});
     case Family::kIpv6:
       return address.is_zero();
   }
@@ -47,7 +37,7 @@ bool Endpoint::is_any() const {
 
 bool Endpoint::is_loopback() const {
   constexpr Gid kIpv6Loopback{{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1}};
-  return (family == Family::kIpv4 && address.bytes[kIpv4Offset] == 127) ||
+  return (family == Family::kIpv4 && ipv4_of(address)[0] == 127) ||
          (family == Family::kIpv6 && address == kIpv6Loopback);
 }
 
@@ -68,7 +58,7 @@ std::string to_string(const Endpoint& endpoint) {
 Endpoint any_endpoint(Family family) {
   Endpoint any{.family = family, .address = {}, .port = 0};
   if (family == Family::kIpv4) {
-    any.address = mapped({});
+    any.address = mapped_gid(in_addr{});
   }
   return any;
 }
@@ -84,7 +74,7 @@ Result<Endpoint> parse_sockaddr(std::span<const std::byte> bytes) {
   }
   if (family == AF_INET && bytes.size() >= sizeof(sockaddr_in)) {
     const auto address = load<sockaddr_in>(bytes);
-    return Endpoint{Family::kIpv4, mapped(address.sin_addr), ntohs(address.sin_port)};
+    return Endpoint{Family::kIpv4, mapped_gid(address.sin_addr), ntohs(address.sin_port)};
   }
   if (family == AF_INET6 && bytes.size() >= sizeof(sockaddr_in6)) {
     const auto address = load<sockaddr_in6>(bytes);
@@ -102,8 +92,7 @@ std::size_t store_sockaddr(const Endpoint& endpoint, std::span<std::byte> out) {
     sockaddr_in address{};
     address.sin_family = AF_INET;
     address.sin_port = htons(endpoint.port);
-    std::memcpy(&address.sin_addr, endpoint.address.bytes.data() + kIpv4Offset,
-                sizeof(address.sin_addr));
+    address.sin_addr = std::bit_cast<in_addr>(ipv4_of(endpoint.address));
     std::memcpy(out.data(), &address, sizeof(address));
     return sizeof(address);
   }

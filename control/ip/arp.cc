@@ -7,16 +7,6 @@ constexpr std::uint16_t kHardwareEthernet = 1;
 constexpr std::uint16_t kRequest = 1;
 constexpr std::uint16_t kReply = 2;
 constexpr EtherAddress kBroadcast{{0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF}};
-constexpr std::size_t kIpv4Offset = 12;  // in a mapped GID
-
-Gid read_ipv4(ByteReader* reader) {
-  Gid gid;
-  gid.bytes[10] = gid.bytes[11] = 0xFF;
-  for (std::size_t i = kIpv4Offset; i < gid.bytes.size(); ++i) {
-    gid.bytes[i] = reader->u8();
-  }
-  return gid;
-}
 
 void write_arp(ByteWriter* writer, const Arp& arp) {
   writer->u16(kHardwareEthernet);
@@ -25,9 +15,9 @@ void write_arp(ByteWriter* writer, const Arp& arp) {
   writer->u8(4);
   writer->u16(arp.request ? kRequest : kReply);
   writer->write(arp.sender_mac.bytes);
-  writer->write(std::span(arp.sender.bytes).subspan(kIpv4Offset));
+  writer->write(ipv4_of(arp.sender));
   writer->write(arp.target_mac.bytes);
-  writer->write(std::span(arp.target.bytes).subspan(kIpv4Offset));
+  writer->write(ipv4_of(arp.target));
 }
 
 }  // namespace

@@ -261,8 +261,8 @@ void Device::hear_claim(const LinkAddress& address, const EtherAddress& mac, Tim
 bool Device::learn_neighbour(const LinkAddress& address, const EtherAddress& mac, bool for_us,
                              Time now) {
   const Gid& gid = address.gid;
-  const Gid unspecified_ipv4{{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xFF, 0xFF, 0, 0, 0, 0}};
-  if (gid.is_zero() || gid == unspecified_ipv4 || is_multicast(gid) || !gids_.on_link(address)) {
+  constexpr Gid kUnspecifiedIpv4 = mapped_gid(std::uint32_t{0});
+  if (gid.is_zero() || gid == kUnspecifiedIpv4 || is_multicast(gid) || !gids_.on_link(address)) {
     return false;
   }
   if (gids_.owns(gid)) {

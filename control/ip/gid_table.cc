@@ -83,7 +83,7 @@ Gid link_local_gid(const EtherAddress& mac) {
 }
 
 bool is_multicast(const Gid& gid) {
-  return gid.bytes[0] == 0xFF || (gid.is_ipv4() && (gid.bytes[12] & 0xF0U) == 0xE0U);
+  return gid.bytes[0] == 0xFF || (gid.is_ipv4() && (ipv4_of(gid)[0] & 0xF0U) == 0xE0U);
 }
 
 bool is_link_local(const Gid& gid) {
@@ -91,10 +91,11 @@ bool is_link_local(const Gid& gid) {
 }
 
 EtherAddress multicast_mac(const Gid& gid) {
-  const auto& g = gid.bytes;
   if (gid.is_ipv4()) {
-    return {{0x01, 0x00, 0x5E, static_cast<std::uint8_t>(g[13] & 0x7FU), g[14], g[15]}};
+    const auto ipv4 = ipv4_of(gid);
+    return {{0x01, 0x00, 0x5E, static_cast<std::uint8_t>(ipv4[1] & 0x7FU), ipv4[2], ipv4[3]}};
   }
+  const auto& g = gid.bytes;
   return {{0x33, 0x33, g[12], g[13], g[14], g[15]}};
 }
 

@@ -16,12 +16,8 @@ constexpr std::size_t kAlertIpv4Header = 24;  // with the router alert option
 constexpr std::size_t kHopByHop = 8;
 constexpr std::size_t kIgmpBytes = 8, kMldBytes = 24;
 constexpr std::uint8_t kInternetControl = 0xC0;  // type of service, as routers expect of IGMP
-constexpr Gid kAllRouters4{{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xFF, 0xFF, 224, 0, 0, 2}};
+constexpr Gid kAllRouters4 = mapped_gid(std::array<std::uint8_t, 4>{224, 0, 0, 2});
 constexpr Gid kAllRouters6{{0xFF, 0x02, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 2}};
-
-void write_ipv4_address(ByteWriter* writer, const Gid& gid) {
-  writer->write(std::span(gid.bytes).subspan(12));
-}
 
 FrameBytes build_igmp(const EtherAddress& mac, const LinkAddress& source, const Gid& destination,
                       std::uint8_t type, const Gid& group) {
@@ -36,15 +32,15 @@ FrameBytes build_igmp(const EtherAddress& mac, const LinkAddress& source, const 
   writer.u8(kGroupHopLimit);
   writer.u8(kProtocolIgmp);
   writer.u16(0);  // checksum
-  write_ipv4_address(&writer, source.gid);
-  write_ipv4_address(&writer, destination);
+  writer.write(ipv4_of(source.gid));
+  writer.write(ipv4_of(destination));
   writer.u32(0x9404'0000);  // router alert (RFC 2113)
   writer.store_u16(ip + 10, checksum_finish(checksum_add(writer.from(ip))));
   const std::size_t igmp = writer.size();
   writer.u8(type);
   writer.u8(0);
   writer.u16(0);  // checksum
-  write_ipv4_address(&writer, group);
+  writer.write(ipv4_of(group));
   writer.store_u16(igmp + 2, checksum_finish(checksum_add(writer.from(igmp))));
   return writer.take();
 }
@@ -67,15 +63,6 @@ FrameBytes build_mld(const EtherAddress& mac, const LinkAddress& source, const G
   writer.write(group.bytes);
   finish_icmpv6(&writer, offset, source.gid, destination);
   return writer.take();
-}
-
-Gid read_ipv4_address(ByteReader& reader) {
-  Gid gid;
-  gid.bytes[10] = gid.bytes[11] = 0xFF;
-  std::array<std::uint8_t, 4> address{};
-  reader.read(address);
-  std::copy(address.begin(), address.end(), gid.bytes.begin() + 12);
-  return gid;
 }
 
 // The group that a query names; nullopt for a general query.
@@ -103,7 +90,7 @@ std::optional<GroupQuery> parse_igmp(const EthernetFrame& frame) {
   if (type != kIgmpQuery || checksum_finish(checksum_add(message)) != 0) {
     return std::nullopt;
   }
-  return GroupQuery{.ipv4 = true, .group = asked_for(read_ipv4_address(igmp))};
+  return GroupQuery{.ipv4 = true, .group = asked_for(read_ipv4(&igmp))};
 }
 
 std::optional<GroupQuery> parse_mld(const EthernetFrame& frame) {

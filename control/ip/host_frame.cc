@@ -30,6 +30,12 @@ void write_ethernet(ByteWriter* writer, const EtherAddress& destination, const E
   writer->u16(type);
 }
 
+Gid read_ipv4(ByteReader* reader) {
+  std::array<std::uint8_t, 4> address;
+  reader->read(address);
+  return mapped_gid(address);
+}
+
 std::uint32_t pseudo_header_sum(const Gid& source, const Gid& destination, std::size_t length) {
   std::uint32_t sum = checksum_add(std::as_bytes(std::span(source.bytes)));
   sum = checksum_add(std::as_bytes(std::span(destination.bytes)), sum);

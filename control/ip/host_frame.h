@@ -36,6 +36,8 @@ std::optional<EthernetFrame> parse_ethernet(std::span<const std::byte> frame);
 void write_ethernet(ByteWriter* writer, const EtherAddress& destination, const EtherAddress& source,
                     std::uint16_t vlan, std::uint16_t type);
 
+Gid read_ipv4(ByteReader* reader);
+
 // The sum over the IPv6 pseudo header of an ICMPv6 message (RFC 8200, 8.1).
 std::uint32_t pseudo_header_sum(const Gid& source, const Gid& destination, std::size_t length);
 

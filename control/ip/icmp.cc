@@ -1,7 +1,5 @@
 #include "control/ip/icmp.h"
 
-#include <algorithm>
-
 #include "control/ip/gid_table.h"
 
 namespace uroce::control {
@@ -12,14 +10,6 @@ constexpr std::uint8_t kEchoRequestV6 = 128, kEchoReplyV6 = 129;
 constexpr std::uint8_t kEchoHopLimit = 64;
 constexpr std::size_t kPlainIpv4Header = 20;
 constexpr std::uint16_t kFragmentBits = 0x3FFF;  // more fragments, and the offset
-
-Gid mapped(std::span<const std::byte> address) {
-  Gid gid;
-  gid.bytes[10] = gid.bytes[11] = 0xFF;
-  std::transform(address.begin(), address.end(), gid.bytes.begin() + 12,
-                 [](std::byte byte) { return static_cast<std::uint8_t>(byte); });
-  return gid;
-}
 
 void write_echo(ByteWriter* writer, std::uint8_t type, std::span<const std::byte> request) {
   constexpr std::size_t kAfterChecksum = 4;
@@ -39,17 +29,18 @@ std::optional<FrameBytes> answer_ipv4(const EthernetFrame& frame, const EtherAdd
   const std::uint16_t fragment = reader.u16();
   reader.skip(1);
   const std::uint8_t protocol = reader.u8();
+  reader.skip(2);
+  const Gid source = read_ipv4(&reader);
+  const Gid destination = read_ipv4(&reader);
   // Options are rare; a packet with them isn't answered.
   if (version_length != 0x45 || total < kPlainIpv4Header + 8 || total > frame.payload.size() ||
       (fragment & kFragmentBits) != 0 || protocol != kProtocolIcmp ||
       checksum_finish(checksum_add(frame.payload.first(kPlainIpv4Header))) != 0) {
     return std::nullopt;
   }
-  const auto source = frame.payload.subspan(12, 4);
-  const auto destination = frame.payload.subspan(16, 4);
   const auto request = frame.payload.subspan(kPlainIpv4Header, total - kPlainIpv4Header);
-  if (request[0] != std::byte{kEchoRequest} || !owns(mapped(destination)) ||
-      is_multicast(mapped(source)) || checksum_finish(checksum_add(request)) != 0) {
+  if (request[0] != std::byte{kEchoRequest} || !owns(destination) || is_multicast(source) ||
+      checksum_finish(checksum_add(request)) != 0) {
     return std::nullopt;
   }
   ByteWriter writer;
@@ -63,8 +54,8 @@ std::optional<FrameBytes> answer_ipv4(const EthernetFrame& frame, const EtherAdd
   writer.u8(kEchoHopLimit);
   writer.u8(kProtocolIcmp);
   writer.u16(0);
-  writer.write(destination);
-  writer.write(source);
+  writer.write(ipv4_of(destination));
+  writer.write(ipv4_of(source));
   writer.store_u16(ip + 10, checksum_finish(checksum_add(writer.from(ip))));
   const std::size_t icmp = writer.size();
   write_echo(&writer, kEchoReply, request);

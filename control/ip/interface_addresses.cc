@@ -3,6 +3,7 @@
 #include <linux/netlink.h>
 #include <linux/rtnetlink.h>
 #include <net/if.h>
+#include <netinet/in.h>
 #include <sys/socket.h>
 
 #include <algorithm>
@@ -19,7 +20,6 @@ namespace {
 constexpr std::size_t kReplyBytesMax = 32'768;  // of one message from the kernel
 constexpr int kRepliesMax = 256;                // of a listing
 constexpr int kDumpsMax = 8;                    // if addresses change during each
-constexpr std::size_t kMappedPrefix = 12;       // bytes in front of an IPv4 address
 
 struct AddressListing {
   nlmsghdr header{};
@@ -31,17 +31,14 @@ bool read_address(const nlmsghdr& message, IpPrefix* found) {
   const auto* about = static_cast<const ifaddrmsg*>(NLMSG_DATA(&message));
   std::uint32_t flags = about->ifa_flags;
   const bool ipv4 = about->ifa_family == AF_INET;
-  const std::size_t skip = ipv4 ? kMappedPrefix : 0;
+  const std::size_t skip = ipv4 ? kIpv4MappedPrefix.size() : 0;
   bool has_address = false;
   auto length = static_cast<int>(IFA_PAYLOAD(&message));
   for (const rtattr* at = IFA_RTA(about); RTA_OK(at, length); at = RTA_NEXT(at, length)) {
     // On a point-to-point link IFA_ADDRESS is the other end's.
     const bool wanted = at->rta_type == IFA_LOCAL || (at->rta_type == IFA_ADDRESS && !has_address);
     if (wanted && RTA_PAYLOAD(at) == found->address.bytes.size() - skip) {
-      found->address = {};
-      if (ipv4) {
-        found->address.bytes[10] = found->address.bytes[11] = 0xFF;
-      }
+      found->address = ipv4 ? mapped_gid(in_addr{}) : Gid{};
       std::memcpy(&found->address.bytes[skip], RTA_DATA(at), RTA_PAYLOAD(at));
       has_address = true;
     } else if (at->rta_type == IFA_FLAGS && RTA_PAYLOAD(at) == sizeof(flags)) {

@@ -33,8 +33,7 @@ struct Acknowledgement {
 
 AddressMessage address_message(std::uint16_t type, std::uint16_t flags, const Gid& address,
                                std::uint32_t interface) {
-  constexpr std::size_t kIpv4At = 12;  // bytes in front of an IPv4 address
-  const std::size_t skip = address.is_ipv4() ? kIpv4At : 0;
+  const std::size_t skip = address.is_ipv4() ? kIpv4MappedPrefix.size() : 0;
   const std::size_t length = address.bytes.size() - skip;
   AddressMessage message;
   std::size_t used = 0;

@@ -17,15 +17,6 @@ struct Ipv4Packet {
   std::span<const std::byte> payload;
 };
 
-Gid read_mapped(ByteReader* reader) {
-  Gid gid;
-  gid.bytes[10] = gid.bytes[11] = 0xFF;
-  for (std::size_t i = 12; i < gid.bytes.size(); ++i) {
-    gid.bytes[i] = reader->u8();
-  }
-  return gid;
-}
-
 // Most of the quoted packet may be missing, so its length isn't checked.
 std::optional<Ipv4Packet> read_ipv4_packet(std::span<const std::byte> bytes) {
   ByteReader reader(bytes);
@@ -37,8 +28,8 @@ std::optional<Ipv4Packet> read_ipv4_packet(std::span<const std::byte> bytes) {
   reader.skip(1);
   packet.protocol = reader.u8();
   reader.skip(2);
-  packet.source = read_mapped(&reader);
-  packet.destination = read_mapped(&reader);
+  packet.source = read_ipv4(&reader);
+  packet.destination = read_ipv4(&reader);
   if (reader.failed() || version_length >> 4U != 4 || header < kIpv4Header ||
       header > bytes.size() || (fragment & kFragmentOffset) != 0) {
     return std::nullopt;

@@ -25,7 +25,7 @@ bool carries(const ifaddrs& entry, const Gid& address) {
   }
   const Gid found = gid_of(*entry.ifa_addr);
   return found == address || ((entry.ifa_flags & IFF_LOOPBACK) != 0 && found.is_ipv4() &&
-                              address.is_ipv4() && address.bytes[12] == kLoopbackNet);
+                              address.is_ipv4() && ipv4_of(address)[0] == kLoopbackNet);
 }
 
 // One query about an interface by its name.

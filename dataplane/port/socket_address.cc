@@ -3,18 +3,13 @@
 #include <cstring>
 
 namespace uroce {
-namespace {
-
-constexpr std::size_t kMappedPrefix = 12;  // bytes in front of an IPv4 address
-
-}  // namespace
 
 SocketAddress::SocketAddress(const Gid& address, std::uint16_t port, std::uint32_t scope) : ipv6{} {
   if (address.is_ipv4()) {
     ipv4 = sockaddr_in{};
     ipv4.sin_family = AF_INET;
     ipv4.sin_port = htons(port);
-    std::memcpy(&ipv4.sin_addr, address.bytes.data() + kMappedPrefix, sizeof(ipv4.sin_addr));
+    ipv4.sin_addr = std::bit_cast<in_addr>(ipv4_of(address));
     length = sizeof(ipv4);
   } else {
     ipv6.sin6_family = AF_INET6;
@@ -26,13 +21,13 @@ SocketAddress::SocketAddress(const Gid& address, std::uint16_t port, std::uint32
 }
 
 Gid gid_of(const sockaddr& address) {
-  Gid gid;
   if (address.sa_family == AF_INET) {
     sockaddr_in in{};
     std::memcpy(&in, &address, sizeof(in));
-    gid.bytes[10] = gid.bytes[11] = 0xFF;
-    std::memcpy(gid.bytes.data() + kMappedPrefix, &in.sin_addr, sizeof(in.sin_addr));
-  } else if (address.sa_family == AF_INET6) {
+    return mapped_gid(in.sin_addr);
+  }
+  Gid gid;
+  if (address.sa_family == AF_INET6) {
     sockaddr_in6 in{};
     std::memcpy(&in, &address, sizeof(in));
     std::memcpy(gid.bytes.data(), &in.sin6_addr, sizeof(in.sin6_addr));

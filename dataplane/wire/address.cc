@@ -10,8 +10,6 @@
 namespace uroce {
 namespace {
 
-constexpr std::array<std::uint8_t, 12> kMappedPrefix{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xFF, 0xFF};
-
 int hex_digit(char digit) {
   if (digit >= '0' && digit <= '9') {
     return digit - '0';
@@ -26,7 +24,8 @@ int hex_digit(char digit) {
 
 EtherAddress stand_in_mac(const Gid& gid) {
   if (gid.is_ipv4()) {
-    return {{0x06, 0x00, gid.bytes[12], gid.bytes[13], gid.bytes[14], gid.bytes[15]}};
+    const auto ipv4 = ipv4_of(gid);
+    return {{0x06, 0x00, ipv4[0], ipv4[1], ipv4[2], ipv4[3]}};
   }
   std::uint64_t hash = 0xCBF2'9CE4'8422'2325;
   for (const std::uint8_t byte : gid.bytes) {
@@ -38,10 +37,6 @@ EtherAddress stand_in_mac(const Gid& gid) {
     mac.bytes[i] = static_cast<std::uint8_t>(hash >> (8 * i));
   }
   return mac;
-}
-
-bool Gid::is_ipv4() const {
-  return std::equal(kMappedPrefix.begin(), kMappedPrefix.end(), bytes.begin());
 }
 
 Gid host_of(const Gid& address) {
@@ -64,7 +59,7 @@ std::string to_string(const EtherAddress& address) {
 std::string to_string(const Gid& gid) {
   std::array<char, INET6_ADDRSTRLEN> text{};
   if (gid.is_ipv4()) {
-    inet_ntop(AF_INET, gid.bytes.data() + kMappedPrefix.size(), text.data(), text.size());
+    inet_ntop(AF_INET, ipv4_of(gid).data(), text.data(), text.size());
   } else {
     inet_ntop(AF_INET6, gid.bytes.data(), text.data(), text.size());
   }
@@ -73,11 +68,11 @@ std::string to_string(const Gid& gid) {
 
 std::optional<Gid> parse_ip(std::string_view text) {
   const std::string terminated(text);
-  Gid gid;
-  if (inet_pton(AF_INET, terminated.c_str(), gid.bytes.data() + kMappedPrefix.size()) == 1) {
-    std::copy(kMappedPrefix.begin(), kMappedPrefix.end(), gid.bytes.begin());
-    return gid;
+  in_addr ipv4{};
+  if (inet_pton(AF_INET, terminated.c_str(), &ipv4) == 1) {
+    return mapped_gid(ipv4);
   }
+  Gid gid;
   if (inet_pton(AF_INET6, terminated.c_str(), gid.bytes.data()) == 1) {
     return gid;
   }

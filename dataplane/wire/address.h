@@ -7,10 +7,11 @@
 #include <compare>
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
 #include <optional>
 #include <string>
 #include <string_view>
+
+#include "base/ipv4_mapped.h"
 
 namespace uroce {
 
@@ -32,16 +33,19 @@ struct Gid {
     return ((ours[0] ^ theirs[0]) | (ours[1] ^ theirs[1])) == 0;
   }
   [[nodiscard]] bool is_zero() const { return *this == Gid{}; }
-  [[nodiscard]] bool is_ipv4() const;  // IPv4-mapped
+  [[nodiscard]] bool is_ipv4() const { return is_ipv4_mapped(bytes); }
 };
 static_assert(sizeof(Gid) == 16);
 
-// The last kSize bytes: of an IPv4-mapped GID the IPv4 address, with kSize 4.
-template <std::size_t kSize>
-std::array<std::byte, kSize> last_bytes(const Gid& gid) {
-  std::array<std::byte, kSize> bytes;
-  std::memcpy(bytes.data(), gid.bytes.data() + gid.bytes.size() - kSize, kSize);
-  return bytes;
+// The GID of an IPv4 address: in_addr, or any other four bytes in network order.
+template <typename Ipv4>
+constexpr Gid mapped_gid(const Ipv4& ipv4) {
+  return Gid{ipv4_mapped(ipv4)};
+}
+// The address that an IPv4-mapped GID stands for, in network order.
+constexpr std::array<std::uint8_t, 4> ipv4_of(const Gid& gid) {
+  const auto& b = gid.bytes;
+  return {b[12], b[13], b[14], b[15]};
 }
 
 // Who counts as one sender: an IPv4 address, or the network of 64 bits that one IPv6 host may fill

@@ -99,8 +99,8 @@ FrameTemplate::FrameTemplate(const Path& path) : ipv6_(!path.destination_gid.is_
                                 (path.flow_label & 0xF'FFFFU));
     ip.next_header.store(kIpProtocolUdp);
     ip.hop_limit.store(path.hop_limit);
-    ip.source = last_bytes<16>(path.source_gid);
-    ip.destination = last_bytes<16>(path.destination_gid);
+    ip.source = path.source_gid.bytes;
+    ip.destination = path.destination_gid.bytes;
     at += sizeof(Ipv6);
   } else {
     auto& ip = view<Ipv4>(at);
@@ -109,8 +109,8 @@ FrameTemplate::FrameTemplate(const Path& path) : ipv6_(!path.destination_gid.is_
     ip.fragment.store(kDontFragment);
     ip.ttl.store(path.hop_limit);
     ip.protocol.store(kIpProtocolUdp);
-    ip.source = last_bytes<4>(path.source_gid);
-    ip.destination = last_bytes<4>(path.destination_gid);
+    ip.source = ipv4_of(path.source_gid);
+    ip.destination = ipv4_of(path.destination_gid);
     checksum_base_ = word_sum(at, sizeof(Ipv4));
     at += sizeof(Ipv4);
   }

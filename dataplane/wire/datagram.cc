@@ -20,16 +20,6 @@ std::array<std::byte, 6> mac_bytes(const Gid& gid) {
   return std::bit_cast<std::array<std::byte, 6>>(stand_in_mac(gid));
 }
 
-template <std::size_t kSize>
-Gid gid_of(const std::array<std::byte, kSize>& address) {
-  Gid gid;
-  if constexpr (kSize == sizeof(std::uint32_t)) {
-    gid.bytes[10] = gid.bytes[11] = 0xFF;
-  }
-  std::memcpy(gid.bytes.data() + gid.bytes.size() - kSize, address.data(), kSize);
-  return gid;
-}
-
 // Whether the ICRC ends where a change of headers can be followed to: it covers a multiple of four
 // bytes, as it does in every packet that is one.
 bool can_change(std::size_t covered) { return covered % 4 == 0 && covered <= kIcrcDistanceMax; }
@@ -73,16 +63,16 @@ void write_ip(std::byte* at, const DatagramPath& path) {
     ip.fragment.store(kDontFragment);
     ip.ttl.store(path.hop_limit);
     ip.protocol.store(kIpProtocolUdp);
-    ip.source = last_bytes<4>(path.source);
-    ip.destination = last_bytes<4>(path.destination);
+    ip.source = ipv4_of(path.source);
+    ip.destination = ipv4_of(path.destination);
     return;
   }
   auto& ip = view<Ipv6>(at);
   ip.version_class_flow.store(0x6000'0000U | (std::uint32_t{path.tos} << 20U));
   ip.next_header.store(kIpProtocolUdp);
   ip.hop_limit.store(path.hop_limit);
-  ip.source = last_bytes<16>(path.source);
-  ip.destination = last_bytes<16>(path.destination);
+  ip.source = path.source.bytes;
+  ip.destination = path.destination.bytes;
 }
 
 }  // namespace
@@ -99,12 +89,13 @@ std::optional<Datagram> datagram_of(Frame& frame) {
   std::uint8_t protocol = 0;
   if (type == kEtherTypeIpv4) {
     const auto& ip = view<Ipv4>(packet.data());
-    datagram.path = {gid_of(ip.source), gid_of(ip.destination), ip.tos.load(), ip.ttl.load()};
+    datagram.path = {mapped_gid(ip.source), mapped_gid(ip.destination), ip.tos.load(),
+                     ip.ttl.load()};
     protocol = ip.protocol.load();
     headers += sizeof(Ipv4);
   } else if (type == kEtherTypeIpv6 && packet.size() >= sizeof(Ipv6)) {
     const auto& ip = view<Ipv6>(packet.data());
-    datagram.path = {gid_of(ip.source), gid_of(ip.destination),
+    datagram.path = {Gid{ip.source}, Gid{ip.destination},
                      static_cast<std::uint8_t>(ip.version_class_flow.load() >> 20U),
                      ip.hop_limit.load()};
     protocol = ip.next_header.load();

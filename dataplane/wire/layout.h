@@ -107,8 +107,8 @@ struct Ipv4 {
   Be8 ttl;
   Be8 protocol;
   Be16 checksum;
-  std::array<std::byte, 4> source;
-  std::array<std::byte, 4> destination;
+  std::array<std::uint8_t, 4> source;
+  std::array<std::uint8_t, 4> destination;
 };
 static_assert(sizeof(Ipv4) == 20);
 static_assert(offsetof(Ipv4, checksum) == 10);
@@ -128,8 +128,8 @@ struct Ipv6 {
   Be16 payload_length;
   Be8 next_header;
   Be8 hop_limit;
-  std::array<std::byte, 16> source;
-  std::array<std::byte, 16> destination;
+  std::array<std::uint8_t, 16> source;
+  std::array<std::uint8_t, 16> destination;
 };
 static_assert(sizeof(Ipv6) == 40);
 

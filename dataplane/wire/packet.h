@@ -68,14 +68,13 @@ struct Packet {
   static constexpr std::size_t kIpv4Length = 4;
   static constexpr std::size_t kIpv6Source = 8;
   [[nodiscard]] Gid gid_at(std::size_t ipv4, std::size_t ipv6) const {
-    Gid gid;
     if (ip_version == 4) [[likely]] {
-      constexpr std::size_t kMapped = sizeof(Gid) - kIpv4Length;
-      gid.bytes[kMapped - 2] = gid.bytes[kMapped - 1] = 0xFF;
-      std::memcpy(gid.bytes.data() + kMapped, ip + ipv4, kIpv4Length);
-    } else {
-      std::memcpy(gid.bytes.data(), ip + ipv6, sizeof(Gid));
+      std::array<std::uint8_t, kIpv4Length> address;
+      std::memcpy(address.data(), ip + ipv4, sizeof(address));
+      return mapped_gid(address);
     }
+    Gid gid;
+    std::memcpy(gid.bytes.data(), ip + ipv6, sizeof(gid));
     return gid;
   }
   [[nodiscard]] std::uint16_t tagged_vlan_id() const;

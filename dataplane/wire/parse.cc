@@ -68,10 +68,6 @@ Drop parse_ipv4(Packet& packet, Bytes& bytes) {
   return Drop::kNone;
 }
 
-bool is_mapped(const std::array<std::byte, 16>& address) {
-  return Gid{std::bit_cast<std::array<std::uint8_t, 16>>(address)}.is_ipv4();
-}
-
 Drop parse_ipv6(Packet& packet, Bytes& bytes) {
   if (bytes.size() < sizeof(Ipv6)) {
     return Drop::kTruncated;
@@ -91,7 +87,7 @@ Drop parse_ipv6(Packet& packet, Bytes& bytes) {
   }
   // An IPv4-mapped address stands for IPv4 inside a machine and never on the wire. Here it would
   // let IPv6 packets pass for an IPv4 peer's, whose GID is the same.
-  if (is_mapped(ip.source) || is_mapped(ip.destination)) {
+  if (is_ipv4_mapped(ip.source) || is_ipv4_mapped(ip.destination)) {
     return Drop::kBadIpHeader;
   }
   packet.ip_version = 6;

@@ -111,11 +111,10 @@ std::size_t write_arp_reply(Bytes& frame, const EtherAddress& to, const EtherAdd
   put(frame, &at, htons(kArp));
   put(frame, &at, kEthernetIpv4Reply);
   put(frame, &at, from);
-  std::memcpy(frame.data() + at, sender.bytes.data() + 12, 4);
-  at += 4;
+  put(frame, &at, ipv4_of(sender));
   put(frame, &at, to);
-  std::memcpy(frame.data() + at, target.bytes.data() + 12, 4);
-  return at + 4;
+  put(frame, &at, ipv4_of(target));
+  return at;
 }
 
 }  // namespace

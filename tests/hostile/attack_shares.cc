@@ -14,6 +14,7 @@
 #include "abi/address_records.h"
 #include "abi/cq_records.h"
 #include "abi/memory_records.h"
+#include "base/ipv4_mapped.h"
 #include "tests/hostile/attack.h"
 
 namespace uroce::hostile {
@@ -49,8 +50,8 @@ bool make_address_handle(RawSession& session) {
   request.address.is_global = 1;
   request.address.port = 1;
   request.address.sgid_index = 1;
-  constexpr std::array<std::uint8_t, 6> kMapped{0xFF, 0xFF, 10, 77, 0, 9};
-  std::copy(kMapped.begin(), kMapped.end(), request.address.dgid + 10);
+  constexpr auto kPeer = ipv4_mapped(std::array<std::uint8_t, 4>{10, 77, 0, 9});
+  std::copy(kPeer.begin(), kPeer.end(), request.address.dgid);
   return made(session.ask(abi::Command::kCreateAh, request));
 }
 bool make_device_memory(RawSession& session) {

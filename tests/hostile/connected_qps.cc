@@ -2,10 +2,13 @@
 
 #include <arpa/inet.h>
 
+#include <bit>
 #include <cerrno>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+
+#include "base/ipv4_mapped.h"
 
 namespace uroce::hostile {
 namespace {
@@ -41,11 +44,11 @@ int to_rtr(ibv_qp* qp, const ibv_gid& peer) {
 
 ConnectedQps::ConnectedQps(const bench::BenchCard& card, int count, const char* address)
     : cq_(ibv_create_cq(card.context(), 16, nullptr, nullptr, 0)) {
-  ibv_gid peer{};
-  peer.raw[10] = peer.raw[11] = 0xFF;  // an IPv4-mapped address
-  if (inet_pton(AF_INET, address, peer.raw + 12) != 1) {
+  in_addr ipv4{};
+  if (inet_pton(AF_INET, address, &ipv4) != 1) {
     give_up(address, EINVAL);
   }
+  const auto peer = std::bit_cast<ibv_gid>(ipv4_mapped(ipv4));
   for (int i = 0; i < count; ++i) {
     add(card, peer);
   }

@@ -28,8 +28,7 @@ Gid random_gid(Random& random, bool ipv6) {
   if (ipv6) {
     gid.bytes[0] = 0xFD;
   } else {
-    std::fill_n(gid.bytes.begin(), 10, std::uint8_t{0});
-    gid.bytes[10] = gid.bytes[11] = 0xFF;
+    gid = mapped_gid(ipv4_of(gid));
   }
   return gid;
 }

@@ -3,8 +3,10 @@
 
 #include <netinet/in.h>
 
+#include <bit>
 #include <cstring>
 
+#include "base/ipv4_mapped.h"
 #include "verbs_shim/objects/handle.h"
 #include "verbs_shim/objects/objects.h"
 #include "verbs_shim/socket/log.h"
@@ -55,10 +57,10 @@ struct Route {
   std::uint8_t traffic_class;
 };
 
-void map_ipv4(const std::uint8_t* address, ibv_gid& gid) {
-  gid = {};
-  gid.raw[10] = gid.raw[11] = 0xFF;
-  std::memcpy(&gid.raw[12], address, sizeof(in_addr));
+ibv_gid read_ipv4(const std::uint8_t* bytes) {
+  in_addr address;
+  std::memcpy(&address, bytes, sizeof(address));
+  return std::bit_cast<ibv_gid>(ipv4_mapped(address));
 }
 
 Route read_route(const ibv_grh& grh) {
@@ -73,8 +75,8 @@ Route read_route(const ibv_grh& grh) {
     route.flow_label = first & kFlowLabelMask;
     route.traffic_class = static_cast<std::uint8_t>(first >> kTrafficClassShift);
   } else if (bytes[kIpv4Offset] >> 4U == kIpv4Version) {
-    map_ipv4(&bytes[kIpv4Offset + 12], route.source);
-    map_ipv4(&bytes[kIpv4Offset + 16], route.destination);
+    route.source = read_ipv4(&bytes[kIpv4Offset + 12]);
+    route.destination = read_ipv4(&bytes[kIpv4Offset + 16]);
     route.traffic_class = bytes[kIpv4Offset + 1];
   }
   return route;

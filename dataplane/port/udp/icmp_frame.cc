@@ -15,8 +15,6 @@ constexpr std::uint8_t kHopLimit = 64;
 constexpr std::size_t kIpv4Header = 20, kUdpHeader = 8, kIcmpHeader = 8;
 constexpr std::size_t kIpv4ChecksumAt = 10, kIcmpChecksumAt = 2;
 
-std::span<const std::uint8_t> ipv4_bytes(const Gid& gid) { return std::span(gid.bytes).last(4); }
-
 void write_ip(ByteWriter* to, const Gid& source, const Gid& destination, std::uint8_t protocol,
               std::size_t length) {
   if (!source.is_ipv4()) {
@@ -35,8 +33,8 @@ void write_ip(ByteWriter* to, const Gid& source, const Gid& destination, std::ui
   to->u8(kHopLimit);
   to->u8(protocol);
   to->u16(0);
-  to->write(ipv4_bytes(source));
-  to->write(ipv4_bytes(destination));
+  to->write(ipv4_of(source));
+  to->write(ipv4_of(destination));
   to->store_u16(start + kIpv4ChecksumAt, checksum_finish(checksum_add(to->from(start))));
 }
 

@@ -298,7 +298,7 @@ TEST_F(UdpPorts, releases_every_frame) {
 TEST_F(UdpPorts, reports_an_unreachable_peer_and_goes_on_sending) {
   join();
   Frame* lost = build(64, 17);
-  layout::view<layout::Ipv4>(lost->data + 14).destination[3] = std::byte{7};
+  layout::view<layout::Ipv4>(lost->data + 14).destination[3] = 7;
   ASSERT_EQ(near_->tx_burst(0, &lost, 1, 0), 1U);
   EXPECT_FALSE(near_->arm_wait(0));
   send({build(64, 17)});
@@ -326,7 +326,7 @@ TEST_F(UdpPorts, adds_and_removes_addresses) {
   };
   const auto arrive = [&] {
     Frame* frame = build(64, 17);
-    layout::view<layout::Ipv4>(frame->data + 14).destination[3] = std::byte{4};
+    layout::view<layout::Ipv4>(frame->data + 14).destination[3] = 4;
     near_->tx_burst(0, &frame, 1, 0);
     std::size_t frames = 0;
     for (int turn = 0; turn < 4; ++turn) {  // an idle socket isn't polled every turn

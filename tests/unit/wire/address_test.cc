@@ -22,6 +22,7 @@ TEST(Address, ipv4_is_mapped) {
   EXPECT_TRUE(gid->is_ipv4());
   const Gid expected{{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xFF, 0xFF, 10, 1, 2, 3}};
   EXPECT_EQ(*gid, expected);
+  EXPECT_EQ(mapped_gid(ipv4_of(expected)), expected);
   EXPECT_EQ(parse_ip("::ffff:10.1.2.3"), expected);
   EXPECT_FALSE(parse_ip("fe80::1")->is_ipv4());
   EXPECT_FALSE(Gid{}.is_ipv4());

@@ -170,7 +170,7 @@ TEST_F(Parse, ipv6_version_and_extension_headers) {
 }
 
 TEST_F(Parse, ipv4_mapped_addresses_have_no_place_in_ipv6) {
-  const auto mapped = std::bit_cast<std::array<std::byte, 16>>(parse_ip("10.0.0.1")->bytes);
+  const auto mapped = parse_ip("10.0.0.1")->bytes;
   given(Opcode::kRcSendOnly, 100, {.ipv6 = true});
   ipv6().source = mapped;
   EXPECT_EQ(parsed_corrected(), Drop::kBadIpHeader);
