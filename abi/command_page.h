@@ -25,7 +25,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "abi/version.h"
+#include "base/cache_line.h"
 
 namespace uroce::abi {
 

@@ -9,7 +9,7 @@
 #include <cstring>
 
 #include "abi/ring.h"
-#include "abi/version.h"
+#include "base/cache_line.h"
 
 namespace uroce::abi {
 

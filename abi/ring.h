@@ -12,7 +12,7 @@
 #include <cstdint>
 
 #include "abi/nap.h"
-#include "abi/version.h"
+#include "base/cache_line.h"
 
 namespace uroce::abi {
 

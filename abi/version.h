@@ -4,12 +4,10 @@
 // abi/command_records.h. A daemon refuses a shim of another version with a sentence that names
 // both.
 
-#include <cstddef>
 #include <cstdint>
 
 namespace uroce::abi {
 
 inline constexpr std::uint32_t kVersion = 8;
-inline constexpr std::size_t kCacheLine = 64;
 
 }  // namespace uroce::abi

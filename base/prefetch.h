@@ -8,9 +8,9 @@
 #include <cstddef>
 #include <cstdint>
 
-namespace uroce {
+#include "base/cache_line.h"
 
-inline constexpr std::size_t kCacheLine = 64;  // bytes
+namespace uroce {
 
 namespace detail {
 

@@ -25,7 +25,7 @@ KeyTable::KeyTable(Quiescence& quiescence, std::uint32_t keys_max, std::uint64_t
       slots_(keys_max),
       tags_(keys_max),
       random_(seed) {
-  static_assert(kTags == 1U << kTagBits);
+  static_assert(kTags == 1U << kKeyTagBits);
   UROCE_CHECK(keys_max > 1 && keys_max + keys_max / kRegionsPerWindow <= kKeysMax);
   // Index 0 stays unused, so that 0, which programs pass by mistake, is never a key.
   free_.reserve(keys_max - 1);
@@ -65,7 +65,7 @@ KeyTable::Published KeyTable::publish(std::unique_ptr<Region> region, std::uint3
   }
   const auto place = chosen == 0
                          ? free_.begin() + static_cast<std::ptrdiff_t>(random_() % free_.size())
-                         : std::find(free_.begin(), free_.end(), chosen >> kTagBits);
+                         : std::find(free_.begin(), free_.end(), key_index(chosen));
   if (place == free_.end()) {
     return {.error = EBUSY};
   }
@@ -75,7 +75,7 @@ KeyTable::Published KeyTable::publish(std::unique_ptr<Region> region, std::uint3
   // Never the tag that the index had before: a key just removed must fail for certain.
   std::uint8_t& tag = tags_[index];
   tag = static_cast<std::uint8_t>(chosen != 0 ? chosen : tag + 1 + random_() % (kTags - 1));
-  const std::uint32_t key = index << kTagBits | tag;
+  const std::uint32_t key = index << kKeyTagBits | tag;
   region->key_ = key;
   // Release: pairs with check()'s acquire, so that a worker that sees the region sees all of it.
   slots_[index].store(region.release(), std::memory_order_release);
@@ -84,7 +84,7 @@ KeyTable::Published KeyTable::publish(std::unique_ptr<Region> region, std::uint3
 
 std::unique_ptr<Region> KeyTable::unpublish(std::uint32_t key) {
   const std::lock_guard lock(mutex_);
-  const std::uint32_t index = key >> kTagBits;
+  const std::uint32_t index = key_index(key);
   if (index >= slots_.size()) {
     return nullptr;
   }
@@ -114,7 +114,7 @@ std::unique_ptr<Region> KeyTable::remove(std::uint32_t key) {
 
 bool KeyTable::close(std::uint32_t key) {
   const std::lock_guard lock(mutex_);
-  const Region* region = slots_[key >> kTagBits].load(std::memory_order_relaxed);
+  const Region* region = slots_[key_index(key)].load(std::memory_order_relaxed);
   return region == nullptr || region->close();
 }
 
@@ -133,7 +133,7 @@ Result<std::unique_ptr<Region>> KeyTable::replace(std::uint32_t key,
 // nullptr: windows are bound to the old one, which stays.
 std::unique_ptr<Region> KeyTable::exchange(std::uint32_t key, std::unique_ptr<Region> region) {
   const std::lock_guard lock(mutex_);
-  std::atomic<Region*>& slot = slots_[key >> kTagBits];
+  std::atomic<Region*>& slot = slots_[key_index(key)];
   if (!slot.load(std::memory_order_relaxed)->close()) {
     return nullptr;
   }
@@ -158,7 +158,7 @@ WindowChange KeyTable::bind_window(std::uint32_t key, const WindowBind& bind,
   if (window == nullptr) {
     return WindowChange::kNoWindow;
   }
-  const std::uint32_t index = bind.lkey >> kTagBits;
+  const std::uint32_t index = key_index(bind.lkey);
   const Region* region =
       index < slots_.size() ? slots_[index].load(std::memory_order_acquire) : nullptr;
   if (region != nullptr && region->key() != bind.lkey) {

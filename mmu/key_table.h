@@ -16,6 +16,7 @@
 
 #include "base/result.h"
 #include "mmu/access.h"
+#include "mmu/key.h"
 #include "mmu/quiescence.h"
 #include "mmu/region.h"
 #include "mmu/window_table.h"
@@ -65,7 +66,7 @@ class KeyTable {
   // address of the same byte.
   Access check_remote(std::uint32_t key, const KeyUser& user, std::uint64_t* address,
                       std::uint64_t length, std::uint32_t rights, const Region** region) const {
-    return key >> kTagBits < slots_.size()
+    return key_index(key) < slots_.size()
                ? check(key, user.pd, *address, length, rights, region)
                : windows_.check(key, user, address, length, rights, region);
   }
@@ -81,8 +82,6 @@ class KeyTable {
   [[nodiscard]] bool grace_over(std::uint64_t token) const { return quiescence_.over(token); }
 
  private:
-  static constexpr std::uint32_t kTagBits = 8;
-
   struct Published {
     std::uint32_t key = 0;
     int error = 0;  // ENOMEM, EBUSY: as add() says
@@ -109,7 +108,7 @@ class KeyTable {
 inline Access KeyTable::check(std::uint32_t key, PdId pd, std::uint64_t address,
                               std::uint64_t length, std::uint32_t rights,
                               const Region** region) const {
-  const std::uint32_t index = key >> kTagBits;
+  const std::uint32_t index = key_index(key);
   if (index >= slots_.size()) {
     return Access::kUnknownKey;
   }

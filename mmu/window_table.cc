@@ -43,7 +43,7 @@ std::uint32_t WindowTable::publish(std::unique_ptr<Window> window) {
   std::swap(free_[random_() % free_.size()], free_.back());
   const std::uint32_t index = free_.back();
   // A new window is bound to nothing, so whatever tag an old key of this index has, it fails.
-  const std::uint32_t key = (first_index_ + index) << kTagBits |
+  const std::uint32_t key = (first_index_ + index) << kKeyTagBits |
                             (static_cast<std::uint32_t>(random_()) & Window::kTagMask);
   window->key_.store(key, std::memory_order_relaxed);
   slots_[index].store(window.release(), std::memory_order_release);  // pairs with find()
@@ -52,7 +52,7 @@ std::uint32_t WindowTable::publish(std::unique_ptr<Window> window) {
 }
 
 void WindowTable::remove(std::uint32_t key) {
-  const std::uint32_t index = (key >> kTagBits) - first_index_;
+  const std::uint32_t index = key_index(key) - first_index_;
   std::unique_ptr<Window> window;
   {
     const std::lock_guard lock(mutex_);

@@ -14,6 +14,7 @@
 
 #include "base/result.h"
 #include "mmu/access.h"
+#include "mmu/key.h"
 #include "mmu/quiescence.h"
 #include "mmu/window.h"
 
@@ -41,7 +42,7 @@ class WindowTable {
 
   // Workers. nullptr: none with this index, whatever the tag.
   [[nodiscard]] Window* find(std::uint32_t key) const {
-    const std::uint32_t index = (key >> kTagBits) - first_index_;
+    const std::uint32_t index = key_index(key) - first_index_;
     // Acquire: pairs with the release in add().
     return index < slots_.size() ? slots_[index].load(std::memory_order_acquire) : nullptr;
   }
@@ -50,8 +51,6 @@ class WindowTable {
                std::uint32_t rights, const Region** region) const;
 
  private:
-  static constexpr std::uint32_t kTagBits = 8;
-
   // Under the mutex, so that it mustn't allocate (key_table.h). 0: all are taken.
   std::uint32_t publish(std::unique_ptr<Window> window);
 

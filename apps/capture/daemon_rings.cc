@@ -9,6 +9,7 @@
 #include <cerrno>
 #include <cstring>
 
+#include "abi/version.h"
 #include "base/sockets/daemon_peer.h"
 #include "base/sockets/record_socket.h"
 #include "base/system_error.h"

@@ -18,12 +18,6 @@ std::string_view bytes_of(const Gid& gid) {
   return {reinterpret_cast<const char*>(gid.bytes.data()), gid.bytes.size()};
 }
 
-std::uint16_t udp_source_port_of(const Packet& packet) {
-  const std::byte* udp = packet.bth - 8;
-  return static_cast<std::uint16_t>(std::to_integer<unsigned>(udp[0]) << 8U |
-                                    std::to_integer<unsigned>(udp[1]));
-}
-
 // Only full packets tell the path MTU.
 void learn_mtu(HalfConnection& half, const Packet& packet) {
   const OpcodeInfo& info = opcode_info(packet.opcode);
@@ -76,7 +70,7 @@ void HalfConnections::survey(const Packet& packet) {
     halves_.push_back({.key = key,
                        .transport = info.transport,
                        .partner = std::nullopt,
-                       .udp_port = udp_source_port_of(packet)});
+                       .udp_port = packet.udp_source_port()});
   }
   HalfConnection& half = halves_[place->second];
   learn_mtu(half, packet);

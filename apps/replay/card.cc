@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "mmu/copies/copy.h"
+#include "mmu/key.h"
 
 namespace uroce::replay {
 namespace {
@@ -10,7 +11,6 @@ namespace {
 constexpr PdId kPd = 1;
 constexpr PdId kOtherPd = 2;
 constexpr std::uint32_t kKeysMin = 1'024;
-constexpr std::uint32_t kTagBits = 8;  // of a key
 constexpr std::uint64_t kKeySeed = 1;  // of keys that nobody has chosen
 constexpr std::uint64_t kSuppliedAddress = 0x1000;
 constexpr std::uint32_t kSgeMax = 8;
@@ -28,7 +28,7 @@ Card::End::End(QpConfig config) : queues(kQueues), qp((queues.attach(&config), c
 std::uint32_t Card::keys_for(const CardPlan& plan) {
   std::uint32_t keys = kKeysMin;
   for (const RegionPlan& region : plan.regions) {
-    keys = std::max(keys, (region.key >> kTagBits) + 1);
+    keys = std::max(keys, key_index(region.key) + 1);
   }
   return keys;
 }

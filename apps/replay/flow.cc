@@ -15,12 +15,6 @@ using Record = Flow::Record;
 // What names a responder: its address, its number, its peer's address (none for datagrams).
 using Key = std::tuple<Gid, std::uint32_t, Gid>;
 
-std::uint16_t udp_source_port_of(const Packet& packet) {
-  const std::byte* udp = packet.bth - 8;
-  return static_cast<std::uint16_t>(std::to_integer<unsigned>(udp[0]) << 8U |
-                                    std::to_integer<unsigned>(udp[1]));
-}
-
 std::optional<QpType> type_of(const Packet& packet) {
   switch (opcode_info(packet.opcode).transport) {
     case Transport::kRc:
@@ -58,7 +52,7 @@ Flow flow_from(const ParsedFrame& frame, QpType type) {
   flow.path.destination_mac = packet.source_mac();
   flow.path.source_gid = packet.destination_gid();
   flow.path.destination_gid = packet.source_gid();
-  flow.path.udp_source_port = udp_source_port_of(packet);
+  flow.path.udp_source_port = packet.udp_source_port();
   flow.path.vlan = vlan_of(frame);
   flow.path.tos = packet.tos;
   return flow;
@@ -79,7 +73,7 @@ class Answers {
           flow.path.destination_gid != packet.destination_gid() || flow.records.empty()) {
         continue;
       }
-      const std::tuple rank(flow.path.udp_source_port == udp_source_port_of(packet),
+      const std::tuple rank(flow.path.udp_source_port == packet.udp_source_port(),
                             flow.peer_qpn == 0 || flow.peer_qpn == packet.dest_qpn,
                             asked_last(flow, packet.psn));
       if (best == nullptr || rank > best_rank) {

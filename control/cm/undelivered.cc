@@ -2,17 +2,17 @@
 
 #include <algorithm>
 
+#include "control/cm/mad_format.h"
 #include "control/cm/manager.h"
 
 namespace uroce::control::cm {
 namespace {
 
 constexpr std::size_t kTransactionAt = 8;
-constexpr std::size_t kMadHeader = 24;
 
 // A sender off the path doesn't know the transaction id, whose upper half is random.
 bool repeats(std::span<const std::byte> beginning, const Mad& mad) {
-  return beginning.size() >= kMadHeader && beginning.size() <= mad.size() &&
+  return beginning.size() >= kMadHeaderBytes && beginning.size() <= mad.size() &&
          std::equal(beginning.begin(), beginning.end(), mad.begin());
 }
 
@@ -28,7 +28,7 @@ ConnectionId connection_of(std::span<const std::byte> mad) {
 
 void Manager::on_undelivered(const Route& route, std::span<const std::byte> beginning, int error,
                              Time now) {
-  if (beginning.size() < kMadHeader) {
+  if (beginning.size() < kMadHeaderBytes) {
     return;
   }
   Connection* connection = connections_.find(connection_of(beginning));

@@ -8,6 +8,7 @@
 #include <utility>
 #include <variant>
 
+#include "abi/version.h"
 #include "base/memory/memory_reserve.h"
 #include "control/commands/capture.h"
 #include "control/commands/command_table.h"

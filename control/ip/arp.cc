@@ -10,7 +10,7 @@ constexpr EtherAddress kBroadcast{{0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF}};
 
 void write_arp(ByteWriter* writer, const Arp& arp) {
   writer->u16(kHardwareEthernet);
-  writer->u16(kTypeIpv4);
+  writer->u16(kEtherTypeIpv4);
   writer->u8(6);
   writer->u8(4);
   writer->u16(arp.request ? kRequest : kReply);
@@ -23,11 +23,11 @@ void write_arp(ByteWriter* writer, const Arp& arp) {
 }  // namespace
 
 std::optional<Arp> parse_arp(const EthernetFrame& frame) {
-  if (frame.type != kTypeArp) {
+  if (frame.type != kEtherTypeArp) {
     return std::nullopt;
   }
   ByteReader reader(frame.payload);
-  const bool ethernet_ipv4 = reader.u16() == kHardwareEthernet && reader.u16() == kTypeIpv4 &&
+  const bool ethernet_ipv4 = reader.u16() == kHardwareEthernet && reader.u16() == kEtherTypeIpv4 &&
                              reader.u8() == 6 && reader.u8() == 4;
   const std::uint16_t operation = reader.u16();
   Arp arp;
@@ -46,7 +46,7 @@ std::optional<Arp> parse_arp(const EthernetFrame& frame) {
 FrameBytes build_arp_request(const EtherAddress& mac, const LinkAddress& sender,
                              const Gid& target) {
   ByteWriter writer;
-  write_ethernet(&writer, kBroadcast, mac, sender.vlan, kTypeArp);
+  write_ethernet(&writer, kBroadcast, mac, sender.vlan, kEtherTypeArp);
   write_arp(&writer, {.request = true,
                       .sender_mac = mac,
                       .sender = sender.gid,
@@ -58,7 +58,7 @@ FrameBytes build_arp_request(const EtherAddress& mac, const LinkAddress& sender,
 FrameBytes build_arp_reply(const EthernetFrame& frame, const Arp& request,
                            const EtherAddress& mac) {
   ByteWriter writer;
-  write_ethernet(&writer, frame.source, mac, frame.vlan, kTypeArp);
+  write_ethernet(&writer, frame.source, mac, frame.vlan, kEtherTypeArp);
   write_arp(&writer, {.request = false,
                       .sender_mac = mac,
                       .sender = request.target,

@@ -7,8 +7,6 @@
 namespace uroce::control {
 namespace {
 
-constexpr std::uint8_t kProtocolIgmp = 2;
-constexpr std::uint8_t kProtocolHopByHop = 0;
 constexpr std::uint8_t kIgmpQuery = 0x11, kIgmpReport = 0x16, kIgmpLeave = 0x17;
 constexpr std::uint8_t kMldQuery = 130, kMldReport = 131, kMldDone = 132;
 constexpr std::uint8_t kGroupHopLimit = 1;
@@ -22,7 +20,7 @@ constexpr Gid kAllRouters6{{0xFF, 0x02, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 2
 FrameBytes build_igmp(const EtherAddress& mac, const LinkAddress& source, const Gid& destination,
                       std::uint8_t type, const Gid& group) {
   ByteWriter writer;
-  write_ethernet(&writer, multicast_mac(destination), mac, source.vlan, kTypeIpv4);
+  write_ethernet(&writer, multicast_mac(destination), mac, source.vlan, kEtherTypeIpv4);
   const std::size_t ip = writer.size();
   writer.u8(0x40 | kAlertIpv4Header / 4);
   writer.u8(kInternetControl);
@@ -30,7 +28,7 @@ FrameBytes build_igmp(const EtherAddress& mac, const LinkAddress& source, const 
   writer.u16(0);  // identification
   writer.u16(0x4000);
   writer.u8(kGroupHopLimit);
-  writer.u8(kProtocolIgmp);
+  writer.u8(kIpProtocolIgmp);
   writer.u16(0);  // checksum
   writer.write(ipv4_of(source.gid));
   writer.write(ipv4_of(destination));
@@ -48,10 +46,10 @@ FrameBytes build_igmp(const EtherAddress& mac, const LinkAddress& source, const 
 FrameBytes build_mld(const EtherAddress& mac, const LinkAddress& source, const Gid& destination,
                      std::uint8_t type, const Gid& group) {
   ByteWriter writer;
-  write_ethernet(&writer, multicast_mac(destination), mac, source.vlan, kTypeIpv6);
-  write_ipv6(&writer, source.gid, destination, kProtocolHopByHop, kGroupHopLimit,
+  write_ethernet(&writer, multicast_mac(destination), mac, source.vlan, kEtherTypeIpv6);
+  write_ipv6(&writer, source.gid, destination, kIpProtocolHopByHop, kGroupHopLimit,
              kHopByHop + kMldBytes);
-  writer.u8(kProtocolIcmpV6);
+  writer.u8(kIpProtocolIcmpV6);
   writer.u8(0);             // 8 bytes of options
   writer.u32(0x0502'0000);  // router alert: MLD (RFC 2711)
   writer.u16(0x0100);       // padding
@@ -78,7 +76,7 @@ std::optional<GroupQuery> parse_igmp(const EthernetFrame& frame) {
   reader.skip(5);
   const std::uint8_t protocol = reader.u8();
   const std::size_t header = (version_length & 0x0FU) * std::size_t{4};
-  if (reader.failed() || version_length >> 4U != 4 || header < 20 || protocol != kProtocolIgmp ||
+  if (reader.failed() || version_length >> 4U != 4 || header < 20 || protocol != kIpProtocolIgmp ||
       total < header + kIgmpBytes || total > frame.payload.size() ||
       checksum_finish(checksum_add(frame.payload.first(header))) != 0) {
     return std::nullopt;
@@ -95,9 +93,9 @@ std::optional<GroupQuery> parse_igmp(const EthernetFrame& frame) {
 
 std::optional<GroupQuery> parse_mld(const EthernetFrame& frame) {
   const auto packet = parse_ipv6(frame.payload);
-  if (!packet || packet->next_header != kProtocolHopByHop || packet->hop_limit != kGroupHopLimit ||
-      packet->payload.size() < kHopByHop + kMldBytes ||
-      packet->payload[0] != std::byte{kProtocolIcmpV6} || packet->payload[1] != std::byte{0}) {
+  if (!packet || packet->next_header != kIpProtocolHopByHop ||
+      packet->hop_limit != kGroupHopLimit || packet->payload.size() < kHopByHop + kMldBytes ||
+      packet->payload[0] != std::byte{kIpProtocolIcmpV6} || packet->payload[1] != std::byte{0}) {
     return std::nullopt;
   }
   const auto message = packet->payload.subspan(kHopByHop);
@@ -118,9 +116,9 @@ std::optional<GroupQuery> parse_mld(const EthernetFrame& frame) {
 
 std::optional<GroupQuery> parse_group_query(const EthernetFrame& frame) {
   switch (frame.type) {
-    case kTypeIpv4:
+    case kEtherTypeIpv4:
       return parse_igmp(frame);
-    case kTypeIpv6:
+    case kEtherTypeIpv6:
       return parse_mld(frame);
     default:
       return std::nullopt;

@@ -8,7 +8,7 @@ std::optional<EthernetFrame> parse_ethernet(std::span<const std::byte> frame) {
   reader.read(parsed.destination.bytes);
   reader.read(parsed.source.bytes);
   parsed.type = reader.u16();
-  if (parsed.type == kTypeVlan) {
+  if (parsed.type == kEtherTypeVlan) {
     parsed.vlan = reader.u16();
     parsed.type = reader.u16();
   }
@@ -24,7 +24,7 @@ void write_ethernet(ByteWriter* writer, const EtherAddress& destination, const E
   writer->write(destination.bytes);
   writer->write(source.bytes);
   if (vlan != 0) {
-    writer->u16(kTypeVlan);
+    writer->u16(kEtherTypeVlan);
     writer->u16(vlan);
   }
   writer->u16(type);
@@ -39,7 +39,7 @@ Gid read_ipv4(ByteReader* reader) {
 std::uint32_t pseudo_header_sum(const Gid& source, const Gid& destination, std::size_t length) {
   std::uint32_t sum = checksum_add(std::as_bytes(std::span(source.bytes)));
   sum = checksum_add(std::as_bytes(std::span(destination.bytes)), sum);
-  return sum + static_cast<std::uint32_t>(length) + kProtocolIcmpV6;
+  return sum + static_cast<std::uint32_t>(length) + kIpProtocolIcmpV6;
 }
 
 std::optional<Ipv6Packet> parse_ipv6(std::span<const std::byte> bytes) {
@@ -70,7 +70,7 @@ void write_ipv6(ByteWriter* writer, const Gid& source, const Gid& destination,
 
 std::optional<Ipv6Packet> parse_icmpv6(const EthernetFrame& frame) {
   const auto packet = parse_ipv6(frame.payload);
-  if (!packet || packet->next_header != kProtocolIcmpV6) {
+  if (!packet || packet->next_header != kIpProtocolIcmpV6) {
     return std::nullopt;
   }
   const std::uint32_t sum =

@@ -12,15 +12,11 @@
 #include "base/byte_stream.h"
 #include "base/internet_checksum.h"
 #include "dataplane/wire/address.h"
+#include "dataplane/wire/headers.h"
 
 namespace uroce::control {
 
 using FrameBytes = std::vector<std::byte>;
-
-inline constexpr std::uint16_t kTypeIpv4 = 0x0800;
-inline constexpr std::uint16_t kTypeArp = 0x0806;
-inline constexpr std::uint16_t kTypeIpv6 = 0x86DD;
-inline constexpr std::uint16_t kTypeVlan = 0x8100;
 
 struct EthernetFrame {
   EtherAddress destination;
@@ -51,9 +47,6 @@ struct Ipv6Packet {
 std::optional<Ipv6Packet> parse_ipv6(std::span<const std::byte> bytes);
 void write_ipv6(ByteWriter* writer, const Gid& source, const Gid& destination,
                 std::uint8_t next_header, std::uint8_t hop_limit, std::size_t payload_length);
-
-inline constexpr std::uint8_t kProtocolIcmp = 1;
-inline constexpr std::uint8_t kProtocolIcmpV6 = 58;
 
 // The ICMPv6 message in the frame; nullopt unless its checksum is right.
 std::optional<Ipv6Packet> parse_icmpv6(const EthernetFrame& frame);

@@ -34,7 +34,7 @@ std::optional<FrameBytes> answer_ipv4(const EthernetFrame& frame, const EtherAdd
   const Gid destination = read_ipv4(&reader);
   // Options are rare; a packet with them isn't answered.
   if (version_length != 0x45 || total < kPlainIpv4Header + 8 || total > frame.payload.size() ||
-      (fragment & kFragmentBits) != 0 || protocol != kProtocolIcmp ||
+      (fragment & kFragmentBits) != 0 || protocol != kIpProtocolIcmp ||
       checksum_finish(checksum_add(frame.payload.first(kPlainIpv4Header))) != 0) {
     return std::nullopt;
   }
@@ -44,7 +44,7 @@ std::optional<FrameBytes> answer_ipv4(const EthernetFrame& frame, const EtherAdd
     return std::nullopt;
   }
   ByteWriter writer;
-  write_ethernet(&writer, frame.source, mac, frame.vlan, kTypeIpv4);
+  write_ethernet(&writer, frame.source, mac, frame.vlan, kEtherTypeIpv4);
   const std::size_t ip = writer.size();
   writer.u8(0x45);
   writer.u8(tos);
@@ -52,7 +52,7 @@ std::optional<FrameBytes> answer_ipv4(const EthernetFrame& frame, const EtherAdd
   writer.u16(id);
   writer.u16(0);
   writer.u8(kEchoHopLimit);
-  writer.u8(kProtocolIcmp);
+  writer.u8(kIpProtocolIcmp);
   writer.u16(0);
   writer.write(ipv4_of(destination));
   writer.write(ipv4_of(source));
@@ -71,8 +71,8 @@ std::optional<FrameBytes> answer_ipv6(const EthernetFrame& frame, const EtherAdd
     return std::nullopt;
   }
   ByteWriter writer;
-  write_ethernet(&writer, frame.source, mac, frame.vlan, kTypeIpv6);
-  write_ipv6(&writer, packet->destination, packet->source, kProtocolIcmpV6, kEchoHopLimit,
+  write_ethernet(&writer, frame.source, mac, frame.vlan, kEtherTypeIpv6);
+  write_ipv6(&writer, packet->destination, packet->source, kIpProtocolIcmpV6, kEchoHopLimit,
              packet->payload.size());
   const std::size_t offset = writer.size();
   write_echo(&writer, kEchoReplyV6, packet->payload);
@@ -85,9 +85,9 @@ std::optional<FrameBytes> answer_ipv6(const EthernetFrame& frame, const EtherAdd
 std::optional<FrameBytes> answer_echo(const EthernetFrame& frame, const EtherAddress& mac,
                                       const Owns& owns) {
   switch (frame.type) {
-    case kTypeIpv4:
+    case kEtherTypeIpv4:
       return answer_ipv4(frame, mac, owns);
-    case kTypeIpv6:
+    case kEtherTypeIpv6:
       return answer_ipv6(frame, mac, owns);
     default:
       return std::nullopt;

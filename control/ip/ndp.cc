@@ -35,8 +35,8 @@ struct Ends {
 FrameBytes build(const Ends& ends, const Message& message) {
   constexpr std::size_t kLength = 32;
   ByteWriter writer;
-  write_ethernet(&writer, ends.destination_mac, ends.source_mac, ends.vlan, kTypeIpv6);
-  write_ipv6(&writer, ends.source, ends.destination, kProtocolIcmpV6, kNdpHopLimit, kLength);
+  write_ethernet(&writer, ends.destination_mac, ends.source_mac, ends.vlan, kEtherTypeIpv6);
+  write_ipv6(&writer, ends.source, ends.destination, kIpProtocolIcmpV6, kNdpHopLimit, kLength);
   const std::size_t offset = writer.size();
   writer.u8(message.type);
   writer.u8(0);
@@ -72,7 +72,7 @@ bool read_options(std::span<const std::byte> bytes, std::uint8_t wanted,
 }  // namespace
 
 std::optional<NeighbourMessage> parse_neighbour_message(const EthernetFrame& frame) {
-  if (frame.type != kTypeIpv6) {
+  if (frame.type != kEtherTypeIpv6) {
     return std::nullopt;
   }
   const auto packet = parse_icmpv6(frame);

@@ -7,7 +7,6 @@
 namespace uroce::control {
 namespace {
 
-constexpr std::uint8_t kProtocolUdp = 17;
 constexpr std::size_t kIpv4Header = 20, kIpv6Header = 40, kIcmpHeader = 8, kUdpHeader = 8;
 constexpr std::uint16_t kFragmentOffset = 0x1FFF;
 
@@ -97,7 +96,7 @@ std::optional<std::span<const std::byte>> roce_payload(std::uint8_t protocol,
   ByteReader reader(udp);
   reader.skip(2);
   const std::uint16_t port = reader.u16();
-  if (protocol != kProtocolUdp || udp.size() < kUdpHeader || port != kRoceUdpPort) {
+  if (protocol != kIpProtocolUdp || udp.size() < kUdpHeader || port != kRoceUdpPort) {
     return std::nullopt;
   }
   return udp.subspan(kUdpHeader);
@@ -105,7 +104,7 @@ std::optional<std::span<const std::byte>> roce_payload(std::uint8_t protocol,
 
 std::optional<PathError> parse_ipv4(std::span<const std::byte> bytes) {
   const auto outer = read_ipv4_packet(bytes);
-  if (!outer || outer->protocol != kProtocolIcmp || outer->payload.size() < kIcmpHeader ||
+  if (!outer || outer->protocol != kIpProtocolIcmp || outer->payload.size() < kIcmpHeader ||
       checksum_finish(checksum_add(bytes.first(bytes.size() - outer->payload.size()))) != 0) {
     return std::nullopt;
   }
@@ -163,14 +162,14 @@ std::optional<PathError> parse_ipv6_error(const EthernetFrame& frame) {
 
 std::optional<PathError> parse_path_error(const EthernetFrame& frame) {
   switch (frame.type) {
-    case kTypeIpv4: {
+    case kEtherTypeIpv4: {
       // Short frames are padded: the length in the header counts.
       ByteReader reader(frame.payload);
       reader.skip(2);
       const std::size_t total = reader.u16();
       return total <= frame.payload.size() ? parse_ipv4(frame.payload.first(total)) : std::nullopt;
     }
-    case kTypeIpv6:
+    case kEtherTypeIpv6:
       return parse_ipv6_error(frame);
     default:
       return std::nullopt;

@@ -93,13 +93,4 @@ inline constexpr MetricRow kObjects[] = {
     {"ahs", "uroce_address_handles", "Address handles of all programs"},
 };
 
-// The bits of ibv_port_attr's speed and width, in Gb/s a lane and in lanes.
-struct SpeedCode {
-  unsigned code;
-  double value;
-};
-inline constexpr SpeedCode kLaneSpeeds[] = {{1, 2.5}, {2, 5},   {4, 10},  {8, 10},
-                                            {16, 14}, {32, 25}, {64, 50}, {128, 100}};
-inline constexpr SpeedCode kLanes[] = {{1, 1}, {2, 4}, {4, 8}, {8, 12}, {16, 2}};
-
 }  // namespace uroce::control

@@ -2,6 +2,7 @@
 
 #include <map>
 
+#include "base/port_speed.h"
 #include "control/metrics/metric_tables.h"
 #include "control/metrics/metrics_latency.h"
 #include "control/metrics/metrics_page.h"
@@ -14,8 +15,8 @@ using Json = nlohmann::ordered_json;
 using Kind = MetricsPage::Kind;
 
 template <std::size_t kCount>
-double value_of(const SpeedCode (&codes)[kCount], const Json& code) {
-  for (const SpeedCode& one : codes) {
+double value_of(const PortSpeedCode (&codes)[kCount], const Json& code) {
+  for (const PortSpeedCode& one : codes) {
     if (one.code == number(code)) {
       return one.value;
     }
@@ -84,9 +85,9 @@ void write_devices(const Json& devices, const std::string& version, MetricsPage&
   each(Kind::kGauge, "node_infiniband_rate_bytes_per_second", "Maximum signal transfer rate",
        [](const Json& device) {
          const Json& identity = member(device, "identity");
-         constexpr double kBytesInGigabit = 1e9 / 8;
+         constexpr double kBytesInUnit = 1e8 / 8;  // of 100 Mb/s
          return value_of(kLaneSpeeds, member(identity, "active_speed")) *
-                value_of(kLanes, member(identity, "active_width")) * kBytesInGigabit;
+                value_of(kLanes, member(identity, "active_width")) * kBytesInUnit;
        });
   for (const MetricRow& row : kPortCounters) {
     each(Kind::kCounter, row.name, row.help,

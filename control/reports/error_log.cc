@@ -1,23 +1,17 @@
 #include "control/reports/error_log.h"
 
 #include <algorithm>
-#include <chrono>
 #include <nlohmann/json.hpp>
 #include <vector>
 
 #include "base/sockets/record_socket.h"
+#include "base/time/wall_clock.h"
 #include "control/reports/program_name.h"
 
 namespace uroce::control {
 namespace {
 
 using Json = nlohmann::ordered_json;
-
-std::uint64_t unix_time_ms() {
-  const auto since = std::chrono::system_clock::now().time_since_epoch();
-  return static_cast<std::uint64_t>(
-      std::chrono::duration_cast<std::chrono::milliseconds>(since).count());
-}
 
 // Numbers are what begins with a digit: also "0x501", and each part of an IPv4 address.
 std::string without_numbers(const std::string& text) {

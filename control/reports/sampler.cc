@@ -1,20 +1,14 @@
 #include "control/reports/sampler.h"
 
 #include <algorithm>
-#include <chrono>
 #include <utility>
 
+#include "base/time/wall_clock.h"
 #include "control/reports/session_objects.h"
 #include "control/sessions/session.h"
 
 namespace uroce::control {
 namespace {
-
-std::uint64_t sample_time_ms() {
-  const auto since = std::chrono::system_clock::now().time_since_epoch();
-  return static_cast<std::uint64_t>(
-      std::chrono::duration_cast<std::chrono::milliseconds>(since).count());
-}
 
 // Counters that change with the sampling itself are ignored.
 bool has_changed(const Sample& before, const Sample& after) {
@@ -154,7 +148,7 @@ bool Sampler::visit_some() {
 }
 
 void Sampler::finish() {
-  Sample sample{.unix_time_ms = sample_time_ms(),
+  Sample sample{.unix_time_ms = unix_time_ms(),
                 .monotonic_ms = card_.now() / kNanosecondsPerMillisecond,
                 .daemon = {},
                 .devices = {},

@@ -2,12 +2,12 @@
 
 #include <nlohmann/json.hpp>
 
+#include "mmu/key.h"
+
 namespace uroce::control {
 namespace {
 
 using Json = nlohmann::ordered_json;
-
-constexpr unsigned kTagBits = 8;  // of a key, besides its index (mmu/key_table.h)
 
 Json describe_object(const ProtectionDomain& pd) {
   return {{"kind", "pd"}, {"id", pd.id}, {"users", pd.users}};
@@ -20,7 +20,7 @@ Json describe_object(const CqObject& cq) {
 // Without its key, which would give access to anybody who can reach the queue pairs.
 Json describe_object(const MemoryRegion& region) {
   return {{"kind", "mr"},
-          {"id", region.key >> kTagBits},
+          {"id", key_index(region.key)},
           {"length", region.length},
           {"pd", region.pd != nullptr ? region.pd->id : 0}};
 }

@@ -1,11 +1,22 @@
 #pragma once
 
-// The extension headers as values in host order. How they lie on the wire: wire/layout.h.
+// Numbers that headers contain, and the extension headers as values in host order. How they lie on
+// the wire: wire/layout.h.
 
 #include <cstddef>
 #include <cstdint>
 
 namespace uroce {
+
+inline constexpr std::uint16_t kEtherTypeIpv4 = 0x0800;
+inline constexpr std::uint16_t kEtherTypeIpv6 = 0x86DD;
+inline constexpr std::uint16_t kEtherTypeVlan = 0x8100;
+inline constexpr std::uint16_t kEtherTypeArp = 0x0806;
+inline constexpr std::uint8_t kIpProtocolUdp = 17;
+inline constexpr std::uint8_t kIpProtocolIcmp = 1;
+inline constexpr std::uint8_t kIpProtocolIgmp = 2;
+inline constexpr std::uint8_t kIpProtocolIcmpV6 = 58;
+inline constexpr std::uint8_t kIpProtocolHopByHop = 0;  // options; behind them, for us, MLD
 
 inline constexpr std::uint32_t kBthLength = 12;
 inline constexpr std::uint32_t kIcrcLength = 4;

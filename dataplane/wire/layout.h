@@ -62,16 +62,6 @@ template <typename Header>
   return *reinterpret_cast<Header*>(bytes);
 }
 
-inline constexpr std::uint16_t kEtherTypeIpv4 = 0x0800;
-inline constexpr std::uint16_t kEtherTypeIpv6 = 0x86DD;
-inline constexpr std::uint16_t kEtherTypeVlan = 0x8100;
-inline constexpr std::uint16_t kEtherTypeArp = 0x0806;
-inline constexpr std::uint8_t kIpProtocolUdp = 17;
-inline constexpr std::uint8_t kIpProtocolIcmp = 1;
-inline constexpr std::uint8_t kIpProtocolIgmp = 2;
-inline constexpr std::uint8_t kIpProtocolIcmpV6 = 58;
-inline constexpr std::uint8_t kIpProtocolHopByHop = 0;  // options; behind them, for us, MLD
-
 struct Ethernet {
   std::array<std::byte, 6> destination;
   std::array<std::byte, 6> source;

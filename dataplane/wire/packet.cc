@@ -75,6 +75,10 @@ std::uint16_t Packet::tagged_vlan_id() const {
   return view<Vlan>(ip - sizeof(Vlan)).tag.load() & kVlanIdMask;
 }
 
+std::uint16_t Packet::udp_source_port() const {
+  return view<Udp>(bth - sizeof(Udp)).source_port.load();
+}
+
 EtherAddress Packet::source_mac() const {
   const auto& ethernet = view<Ethernet>(ip - ethernet_length);
   return EtherAddress{std::bit_cast<std::array<std::uint8_t, 6>>(ethernet.source)};

@@ -57,6 +57,7 @@ struct Packet {
   [[nodiscard]] Gid destination_gid() const {
     return gid_at(kIpv4Source + kIpv4Length, kIpv6Source + sizeof(Gid));
   }
+  [[nodiscard]] std::uint16_t udp_source_port() const;
   [[nodiscard]] EtherAddress source_mac()
       const;  // of the Ethernet header in front of `ip` or of its VLAN tag
 

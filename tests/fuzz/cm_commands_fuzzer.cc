@@ -14,6 +14,7 @@
 #include <cstring>
 
 #include "abi/cm_records.h"
+#include "abi/version.h"
 #include "control/cm_user/endpoint.h"
 #include "tests/fuzz/byte_source.h"
 #include "tests/unit/control/rig.h"

@@ -17,6 +17,7 @@
 #include <string>
 #include <thread>
 
+#include "abi/version.h"
 #include "base/time/monotonic_clock.h"
 #include "control/commands/command_table.h"
 #include "tests/unit/control/rig.h"

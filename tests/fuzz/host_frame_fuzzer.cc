@@ -22,7 +22,7 @@ void require(bool condition, const char* what) {
 // Corrects the ICMPv6 checksum, which random mutations never do.
 void mend(FrameBytes* bytes) {
   const auto frame = parse_ethernet(*bytes);
-  if (!frame || frame->type != kTypeIpv6) {
+  if (!frame || frame->type != kEtherTypeIpv6) {
     return;
   }
   const auto packet = parse_ipv6(frame->payload);

@@ -28,7 +28,6 @@ constexpr std::uint64_t kASecondDefault = 100'000;
 constexpr long kTurnNanoseconds = 1'000'000;
 constexpr std::uint64_t kTurnsASecond = 1'000;
 constexpr std::uint32_t kGsiQkey = 0x8001'0000;
-constexpr std::uint16_t kArp = 0x0806;
 
 using Bytes = std::array<std::byte, kFrameMax>;
 
@@ -108,7 +107,7 @@ std::size_t write_arp_reply(Bytes& frame, const EtherAddress& to, const EtherAdd
   std::size_t at = 0;
   put(frame, &at, to);
   put(frame, &at, from);
-  put(frame, &at, htons(kArp));
+  put(frame, &at, htons(kEtherTypeArp));
   put(frame, &at, kEthernetIpv4Reply);
   put(frame, &at, from);
   put(frame, &at, ipv4_of(sender));

@@ -4,10 +4,11 @@ import re
 
 _LINES_MAX = 400
 _LEFTOVER = re.compile(r"\b(TODO|FIXME|XXX|HACK)\b")
-_WALL_CLOCK = re.compile(r"\b(CLOCK_REALTIME\w*|system_clock|gettimeofday|pthread_\w+_timed\w+|sem_timedwait|std::time)\b")
+_WALL_CLOCK = re.compile(r"\b(CLOCK_REALTIME\w*|system_clock|gettimeofday|pthread_\w+_timed\w+|sem_timedwait|std::time|wall_clock\.h)\b")
 _OF_THE_CARD = ("base/", "abi/", "mmu/", "dataplane/", "control/", "verbs_shim/", "apps/")
 # When a packet or an error was; a list of names; what verbs calls wall clock.
-_FOR_PEOPLE = ("apps/capture/recorder.cc", "apps/report/gathered.cc", "control/reports/error_log.cc", "control/reports/sampler.cc", "control/start/system_calls.def", "verbs_shim/rings/cq_ex.cc")
+_FOR_PEOPLE = ("apps/capture/recorder.cc", "apps/report/gathered.cc", "base/time/wall_clock.h", "control/reports/error_log.cc",
+               "control/reports/sampler.cc", "control/start/system_calls.def", "verbs_shim/rings/cq_ex.cc")
 _BANNER = re.compile(r"^\s*(//|#)\s*[-=*#/]{8,}")
 # The page about a folder's subfolders may stand in the folder itself.
 _NO_README = re.compile(r"^(\.|\.ci|debian|debian/.*|docs|apps/man|tests/(runner|tidy|unit|unit/[\w/]+|e2e/harness)|"

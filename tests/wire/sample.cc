@@ -45,7 +45,7 @@ Path path_of(const Frame& parsed) {
   if (packet.ethernet_length > sizeof(Ethernet)) {
     path.vlan = view<Vlan>(parsed.data + sizeof(Ethernet)).tag.load();
   }
-  path.udp_source_port = view<Udp>(packet.bth - sizeof(Udp)).source_port.load();
+  path.udp_source_port = packet.udp_source_port();
   if (packet.ip_version == 4) {
     path.hop_limit = view<Ipv4>(packet.ip).ttl.load();
   } else {

@@ -2,28 +2,23 @@
 // ibv_devinfo use.
 
 #include <algorithm>
+#include <cstddef>
 #include <iterator>
 
+#include "base/port_speed.h"
 #include "verbs_shim/device/devices.h"
 #include "verbs_shim/objects/newer_verbs.h"
 
 namespace uroce::shim {
 namespace {
 
-struct Lanes {
-  std::uint8_t code;
-  std::uint64_t count;
-};
-constexpr Lanes kWidths[] = {{1, 1}, {2, 4}, {4, 8}, {8, 12}, {16, 2}};
-
-// Codes of ibv_port_attr.active_speed, and the speed of one lane: SDR, DDR, QDR, FDR10, FDR, EDR,
-// HDR, NDR.
-struct LaneSpeed {
-  std::uint8_t code;
-  std::uint64_t hundred_mbps;
-};
-constexpr LaneSpeed kSpeeds[] = {{1, 25},   {2, 50},   {4, 100},  {8, 100},
-                                 {16, 140}, {32, 250}, {64, 500}, {128, 1'000}};
+// nullptr: no such code.
+template <std::size_t kCount>
+const PortSpeedCode* find_code(const PortSpeedCode (&codes)[kCount], std::uint32_t code) {
+  const auto* const found = std::find_if(std::begin(codes), std::end(codes),
+                                         [code](const PortSpeedCode& c) { return c.code == code; });
+  return found != std::end(codes) ? found : nullptr;
+}
 
 }  // namespace
 
@@ -35,14 +30,12 @@ extern "C" int query_port_speed(ibv_context* context, std::uint32_t port, std::u
   if (const int error = query_port(context, static_cast<std::uint8_t>(port), &attr, sizeof(attr))) {
     return error;
   }
-  const auto* lanes = std::find_if(std::begin(kWidths), std::end(kWidths),
-                                   [&](const Lanes& l) { return l.code == attr.active_width; });
-  const auto* lane = std::find_if(std::begin(kSpeeds), std::end(kSpeeds),
-                                  [&](const LaneSpeed& s) { return s.code == attr.active_speed; });
-  if (lanes == std::end(kWidths) || lane == std::end(kSpeeds)) {
+  const PortSpeedCode* const lanes = find_code(kLanes, attr.active_width);
+  const PortSpeedCode* const lane = find_code(kLaneSpeeds, attr.active_speed);
+  if (lanes == nullptr || lane == nullptr) {
     return ENODATA;
   }
-  *speed = lanes->count * lane->hundred_mbps;
+  *speed = std::uint64_t{lanes->value} * lane->value;
   return 0;
 }
 

@@ -54,7 +54,7 @@ inline int room_for(Qp& qp, unsigned opcode) {
 
 // The entries of most programs take one cache line, and so do those of rdma_xclient with inline
 // data that it didn't request.
-static_assert(abi::send_stride(1, sizeof(abi::Sge)) == abi::kCacheLine);
+static_assert(abi::send_stride(1, sizeof(abi::Sge)) == kCacheLine);
 static_assert(abi::kSendPayloadOffset % alignof(abi::Sge) == 0);
 
 // A list of ibv_sge has the layout of a list of abi::Sge.

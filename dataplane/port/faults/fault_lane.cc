@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "dataplane/wire/ecn.h"
+#include "dataplane/wire/headers.h"
 
 namespace uroce {
 namespace {
@@ -27,11 +28,11 @@ std::uint32_t ip_offset(const Frame& frame) {
     return std::to_integer<unsigned>(frame.data[end - 2]) << 8U |
            std::to_integer<unsigned>(frame.data[end - 1]);
   };
-  if (type_at(offset) == 0x8100) {
+  if (type_at(offset) == kEtherTypeVlan) {
     offset += kVlanTag;
   }
   const unsigned type = type_at(offset);
-  return (type == 0x0800 || type == 0x86DD) && frame.length > offset ? offset : 0;
+  return (type == kEtherTypeIpv4 || type == kEtherTypeIpv6) && frame.length > offset ? offset : 0;
 }
 
 }  // namespace

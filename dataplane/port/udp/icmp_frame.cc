@@ -9,8 +9,6 @@
 namespace uroce {
 namespace {
 
-constexpr std::uint16_t kTypeIpv4 = 0x0800, kTypeIpv6 = 0x86DD;
-constexpr std::uint8_t kProtocolIcmp = 1, kProtocolUdp = 17, kProtocolIcmpV6 = 58;
 constexpr std::uint8_t kHopLimit = 64;
 constexpr std::size_t kIpv4Header = 20, kUdpHeader = 8, kIcmpHeader = 8;
 constexpr std::size_t kIpv4ChecksumAt = 10, kIcmpChecksumAt = 2;
@@ -41,7 +39,7 @@ void write_ip(ByteWriter* to, const Gid& source, const Gid& destination, std::ui
 std::uint32_t pseudo_header_sum(const IcmpError& error, std::size_t length) {
   std::uint32_t sum = checksum_add(std::as_bytes(std::span(error.reporter.bytes)));
   sum = checksum_add(std::as_bytes(std::span(error.source.bytes)), sum);
-  return sum + static_cast<std::uint32_t>(length) + kProtocolIcmpV6;
+  return sum + static_cast<std::uint32_t>(length) + kIpProtocolIcmpV6;
 }
 
 }  // namespace
@@ -50,7 +48,7 @@ void build_icmp_error(Frame& frame, const IcmpError& error) {
   const bool ipv4 = error.source.is_ipv4();
   const auto payload = error.payload.first(std::min(error.payload.size(), kQuotedBytesMax));
   ByteWriter quoted;
-  write_ip(&quoted, error.source, error.destination, kProtocolUdp, kUdpHeader + payload.size());
+  write_ip(&quoted, error.source, error.destination, kIpProtocolUdp, kUdpHeader + payload.size());
   quoted.u16(kRoceUdpPort);
   quoted.u16(kRoceUdpPort);
   quoted.u16(static_cast<std::uint32_t>(kUdpHeader + payload.size()));
@@ -60,8 +58,8 @@ void build_icmp_error(Frame& frame, const IcmpError& error) {
   ByteWriter writer;
   writer.write(stand_in_mac(error.source).bytes);
   writer.write(stand_in_mac(error.reporter).bytes);
-  writer.u16(ipv4 ? kTypeIpv4 : kTypeIpv6);
-  write_ip(&writer, error.reporter, error.source, ipv4 ? kProtocolIcmp : kProtocolIcmpV6,
+  writer.u16(ipv4 ? kEtherTypeIpv4 : kEtherTypeIpv6);
+  write_ip(&writer, error.reporter, error.source, ipv4 ? kIpProtocolIcmp : kIpProtocolIcmpV6,
            kIcmpHeader + quoted.size());
   const std::size_t icmp = writer.size();
   writer.u8(error.type);

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "abi/cm_records.h"
+#include "abi/version.h"
 #include "control/cm_user/deliver.h"
 #include "tests/unit/control/program.h"
 

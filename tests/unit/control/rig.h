@@ -9,6 +9,7 @@
 #include <memory>
 #include <vector>
 
+#include "abi/version.h"
 #include "control/commands/conversation.h"
 #include "control/commands/services.h"
 #include "control/sessions/card.h"

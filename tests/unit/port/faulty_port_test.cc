@@ -61,7 +61,7 @@ class FaultyPortTest : public testing::Test {
     return list;
   }
 
-  void send(std::uint32_t number, std::uint16_t ether_type = 0x0800) {
+  void send(std::uint32_t number, std::uint16_t ether_type = kEtherTypeIpv4) {
     Frame* frame = nullptr;
     ASSERT_EQ(sender_->allocate(&frame, 1), 1U);
     std::memset(frame->data, 0, kFrameLength);
@@ -173,7 +173,7 @@ TEST_F(FaultyPortTest, CorruptsOneBitAfterTheEthernetHeader) {
 
 TEST_F(FaultyPortTest, FramesWithoutAChecksumAreLostInsteadOfCorrupted) {
   given({.corrupt = 1});
-  send(1, 0x0806);
+  send(1, kEtherTypeArp);
   now_ += kNanosecondsPerSecond;
   EXPECT_TRUE(receive().empty());
 }

@@ -232,7 +232,7 @@ TEST_F(UdpPorts, gives_each_worker_its_queue_pairs) {
 TEST_F(UdpPorts, counts_and_drops_what_it_cannot_send) {
   join();
   Frame* arp = build(64, 17);
-  layout::view<layout::Ethernet>(arp->data).type.store(layout::kEtherTypeArp);
+  layout::view<layout::Ethernet>(arp->data).type.store(kEtherTypeArp);
   Frame* foreign = build(64, 17);  // from an address that isn't the port's
   foreign->data[14 + 15] ^= std::byte{0x40};
   Frame* good = build(64, 17);

@@ -97,7 +97,7 @@ TEST(SendQueue, TheSmallestEntryHoldsALineAndNoMore) {
   for (const auto& [flag, count] : wrong) {
     // Named again: clang before 16 doesn't capture a structured binding.
     const auto spoil = [flag = flag, count = count](QpPair& pair) {
-      ASSERT_EQ(pair.a.sends.stride, abi::kCacheLine);
+      ASSERT_EQ(pair.a.sends.stride, kCacheLine);
       pair.a.post_send(rdma_wr(3, WrOpcode::kRdmaWrite, pair.b, 0), std::array{pair.a.sge(0, 8)});
       auto& wr = *reinterpret_cast<abi::SendWr*>(pair.a.sends.entries.data() +
                                                  std::size_t{2} * pair.a.sends.stride);

@@ -81,7 +81,7 @@ class Parse : public testing::Test {
 
 TEST_F(Parse, other_protocols_are_not_roce) {
   given(Opcode::kRcSendOnly, 100);
-  view<Ethernet>(data()).type.store(0x0806);  // ARP
+  view<Ethernet>(data()).type.store(kEtherTypeArp);
   EXPECT_EQ(parsed(), Drop::kNotRoce);
   EXPECT_TRUE(is_host_frame(owned_.frame));
   view<Ethernet>(data()).type.store(0x88CC);  // LLDP

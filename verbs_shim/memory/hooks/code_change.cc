@@ -5,13 +5,12 @@
 #include <cstdint>
 #include <cstring>
 
+#include "base/cache_line.h"
 #include "base/page.h"
 #include "verbs_shim/memory/sharing/kernel_calls.h"
 
 namespace uroce::shim {
 namespace {
-
-constexpr std::size_t kCacheLine = 64;
 
 bool writable(const Code* at, std::size_t length, bool yes) {
   const std::uint64_t first = page_floor(kernel::number(at));

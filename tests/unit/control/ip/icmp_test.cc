@@ -13,7 +13,7 @@ bool owns(const Gid& gid) { return gid == kOurIp || gid == kOurIpv6; }
 // ping 10.0.0.1 from 10.0.0.2 with 3 bytes of data (odd, so that the checksum's padding matters).
 FrameBytes ping_ipv4() {
   ByteWriter writer;
-  write_ethernet(&writer, kOurs, kTheirs, 0, kTypeIpv4);
+  write_ethernet(&writer, kOurs, kTheirs, 0, kEtherTypeIpv4);
   writer.write(from_hex("4500001f 12344000 4001 0000 0a000002 0a000001"));
   writer.store_u16(24, checksum_finish(checksum_add(writer.from(14))));
   writer.write(from_hex("0800 0000 abcd 0001 616263"));
@@ -25,8 +25,8 @@ FrameBytes ping_ipv4() {
 FrameBytes ping_ipv6() {
   const Gid source = *parse_ip("fd00::2");
   ByteWriter writer;
-  write_ethernet(&writer, kOurs, kTheirs, 0, kTypeIpv6);
-  write_ipv6(&writer, source, kOurIpv6, kProtocolIcmpV6, 64, 11);
+  write_ethernet(&writer, kOurs, kTheirs, 0, kEtherTypeIpv6);
+  write_ipv6(&writer, source, kOurIpv6, kIpProtocolIcmpV6, 64, 11);
   writer.write(from_hex("8000 0000 abcd 0001 616263"));
   finish_icmpv6(&writer, 54, source, kOurIpv6);
   return writer.take();

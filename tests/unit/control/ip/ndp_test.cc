@@ -79,7 +79,7 @@ TEST(Ndp, RefusesRoutedTruncatedAndMalformedMessages) {
     EXPECT_FALSE(frame && parse_neighbour_message(*frame)) << length;
   }
   EthernetFrame frame = *parse_ethernet(good);
-  frame.type = kTypeIpv4;
+  frame.type = kEtherTypeIpv4;
   EXPECT_FALSE(parse_neighbour_message(frame));
 }
 

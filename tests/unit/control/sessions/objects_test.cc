@@ -104,8 +104,8 @@ TEST_F(ObjectsTest, AWorkRequestOfOneScatterGatherEntryIsACacheLine) {
   request.max_send_sge = 1;
   request.max_inline = 0;
   const auto qp = program.ask(abi::Command::kCreateQp, request).as<abi::CreateQpReply>();
-  EXPECT_EQ(qp.send.stride, abi::kCacheLine);
-  EXPECT_EQ(qp.send.entries_offset % abi::kCacheLine, 0U);
+  EXPECT_EQ(qp.send.stride, kCacheLine);
+  EXPECT_EQ(qp.send.entries_offset % kCacheLine, 0U);
   EXPECT_EQ(qp.max_inline, 16U);
 }
 
