@@ -1,7 +1,6 @@
 // The verdicts: is this completion the next one, does it say the right things, are the bytes right.
 
 #include <algorithm>
-#include <cstdarg>
 #include <cstdio>
 #include <cstring>
 
@@ -10,8 +9,6 @@
 
 namespace integrity {
 namespace {
-
-constexpr std::uint64_t kErrorsPrinted = 10;
 
 constexpr ibv_wc_opcode kCompletion[kKinds] = {
     IBV_WC_SEND,       IBV_WC_SEND,         IBV_WC_RDMA_WRITE,
@@ -142,17 +139,6 @@ void Runner::compare_all() {
     while (ibv_poll_cq(cq, 1, &extra) > 0) {
       wrong("a completion too many: wr_id %#llx", static_cast<unsigned long long>(extra.wr_id));
     }
-  }
-}
-
-void Runner::wrong(const char* format, ...) {
-  if (++totals_.errors <= kErrorsPrinted) {
-    va_list arguments;
-    va_start(arguments, format);
-    std::fprintf(stderr, "integrity: round %llu: ", static_cast<unsigned long long>(round_));
-    std::vfprintf(stderr, format, arguments);
-    std::fprintf(stderr, "\n");
-    va_end(arguments);
   }
 }
 

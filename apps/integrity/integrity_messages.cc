@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cstdarg>
 #include <cstdio>
 #include <cstring>
 
@@ -11,7 +10,6 @@
 namespace integrity {
 namespace {
 
-constexpr std::uint64_t kErrorsPrinted = 10;
 constexpr std::chrono::milliseconds kSilence{200};  // after which what is missing is lost
 constexpr std::chrono::seconds kStall{30};
 constexpr std::uint64_t kReceive = 1ULL << 63U;
@@ -42,7 +40,7 @@ bool has_immediate(ibv_wr_opcode opcode) {
 }  // namespace
 
 MessageRunner::MessageRunner(MessageCard& card, Link& link, std::uint64_t seed, bool leads)
-    : card_(card), link_(link), seed_(seed), leads_(leads), progress_(card.limits().queue_pairs) {
+    : Rounds(link), card_(card), seed_(seed), leads_(leads), progress_(card.limits().queue_pairs) {
   for (Progress& progress : progress_) {
     for (std::uint32_t slot = 0; slot < card.limits().receives(); ++slot) {
       progress.free_slots.push_back(slot);
@@ -98,13 +96,14 @@ MessageTotals MessageRunner::run(std::uint64_t operations) {
     drain();
     account();
     totals_.operations += of_a_round;
-    ++round_;
+    end_round();
   }
   if (card_.limits().reliable() && totals_.lost + totals_.repeated + totals_.late != 0) {
     wrong("a reliable service lost, repeated or delayed messages");
   } else if (totals_.lost * 2 > totals_.operations) {
     wrong("more than half of the messages got lost");
   }
+  totals_.errors = errors();
   return totals_;
 }
 
@@ -137,7 +136,8 @@ void MessageRunner::begin_round() {
     MessageEndpoint& endpoint = card_.endpoint(qp);
     progress.posted = progress.completed = progress.told = progress.telling = 0;
     for (std::uint32_t number = 0; number < kRoundMessages; ++number) {  // but for plain WRITEs
-      progress.telling += message(false, round_, qp, number).opcode != IBV_WR_RDMA_WRITE ? 1U : 0U;
+      progress.telling +=
+          message(false, current_round(), qp, number).opcode != IBV_WR_RDMA_WRITE ? 1U : 0U;
     }
     progress.seen.assign(kRoundMessages, false);
     std::memset(endpoint.region->data(), kUntouched, std::size_t{kRoundMessages} * card_.stride());
@@ -158,9 +158,9 @@ void MessageRunner::post(std::uint32_t qp) {
   MessageEndpoint& endpoint = card_.endpoint(qp);
   while (progress.posted < kRoundMessages && progress.posted - progress.completed < kSendsMax) {
     const std::uint32_t number = progress.posted++;
-    const Message what = message(true, round_, qp, number);
+    const Message what = message(true, current_round(), qp, number);
     const Piece piece{number % kSendsMax * card_.stride(), what.length};
-    fill(endpoint.source->data() + piece.offset, true, round_, qp, number, what.length);
+    fill(endpoint.source->data() + piece.offset, true, current_round(), qp, number, what.length);
     ibv_sge sge = endpoint.source->sge(piece, endpoint.source->mr());
     ibv_send_wr wr{};
     wr.wr_id = std::uint64_t{qp} << 32U | number;
@@ -249,7 +249,7 @@ void MessageRunner::check(std::uint32_t at_qp, std::uint32_t owner, const std::u
   Head head{};
   std::memcpy(&head, bytes, sizeof(head));
   if (length < sizeof(head) || head.qp >= progress_.size() || head.number >= kRoundMessages ||
-      head.round > round_) {
+      head.round > current_round()) {
     wrong("qp %u: %u bytes that are no message", at_qp, length);
     return;
   }
@@ -278,7 +278,7 @@ void MessageRunner::check(std::uint32_t at_qp, std::uint32_t owner, const std::u
 
 // The peer's message came, says a completion.
 void MessageRunner::note(std::uint64_t round, std::uint32_t qp, std::uint32_t number) {
-  if (round != round_) {
+  if (round != current_round()) {
     ++totals_.late;  // was counted as lost in its round
   } else if (progress_[qp].seen[number]) {
     ++totals_.repeated;
@@ -295,13 +295,13 @@ void MessageRunner::check_region(std::uint32_t qp, bool verdict) {
   const std::uint32_t packet = kMtuUnit
                                << std::min(endpoint.mine.mtu, endpoint.theirs.mtu);  // enum ibv_mtu
   for (std::uint32_t number = 0; number < kRoundMessages; ++number) {
-    const Message what = message(false, round_, qp, number);
+    const Message what = message(false, current_round(), qp, number);
     if (what.opcode != IBV_WR_RDMA_WRITE || progress_[qp].seen[number]) {
       continue;
     }
-    const std::vector<std::uint8_t> now = place_after(qp, number, round_);
+    const std::vector<std::uint8_t> now = place_after(qp, number, current_round());
     const std::vector<std::uint8_t> before =
-        round_ > 0 ? place_after(qp, number, round_ - 1) : place_untouched();
+        current_round() > 0 ? place_after(qp, number, current_round() - 1) : place_untouched();
     const std::uint8_t* place = endpoint.region->data() + std::size_t{number} * card_.stride();
     bool whole = true;
     for (std::uint32_t at = 0; at < what.length; at += packet) {
@@ -360,27 +360,6 @@ void MessageRunner::account() {
   for (const Progress& progress : progress_) {
     totals_.lost +=
         static_cast<std::uint64_t>(std::count(progress.seen.begin(), progress.seen.end(), false));
-  }
-}
-
-// Waits until the peer has come as far as we have. False when it is gone.
-bool MessageRunner::meet() {
-  std::uint64_t theirs = 0;
-  if (!link_.exchange(round_, theirs) || theirs != round_) {
-    wrong("the peer gave up in round %llu", static_cast<unsigned long long>(round_));
-    return false;
-  }
-  return true;
-}
-
-void MessageRunner::wrong(const char* format, ...) {
-  if (++totals_.errors <= kErrorsPrinted) {
-    va_list arguments;
-    va_start(arguments, format);
-    std::fprintf(stderr, "integrity: round %llu: ", static_cast<unsigned long long>(round_));
-    std::vfprintf(stderr, format, arguments);
-    std::fprintf(stderr, "\n");
-    va_end(arguments);
   }
 }
 

@@ -15,6 +15,7 @@
 
 #include "apps/integrity/integrity_link.h"
 #include "apps/integrity/integrity_messages_verbs.h"
+#include "apps/integrity/integrity_rounds.h"
 
 namespace integrity {
 
@@ -22,7 +23,7 @@ struct MessageTotals {
   std::uint64_t operations = 0, errors = 0, lost = 0, repeated = 0, late = 0;
 };
 
-class MessageRunner {
+class MessageRunner : Rounds {
  public:
   MessageRunner(MessageCard& card, Link& link, std::uint64_t seed, bool leads);
 
@@ -63,15 +64,11 @@ class MessageRunner {
                                                       std::uint64_t round) const;
   void drain();
   void account();
-  bool meet();
-  void wrong(const char* format, ...) __attribute__((format(printf, 2, 3)));
 
   MessageCard& card_;
-  Link& link_;
   std::uint64_t seed_;
   bool leads_;
   std::vector<Progress> progress_;
-  std::uint64_t round_ = 0;
   MessageTotals totals_;
   bool failed_ = false;
 };

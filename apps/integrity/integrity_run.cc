@@ -54,8 +54,8 @@ unsigned flags_of(const Operation& operation) {
 }  // namespace
 
 Runner::Runner(Card& card, Link& link, const Limits& limits, std::uint64_t seed, bool leads)
-    : card_(card),
-      link_(link),
+    : Rounds(link),
+      card_(card),
       limits_(limits),
       leads_(leads),
       mine_(limits, seed * 2 + (leads ? 0 : 1)),
@@ -72,21 +72,22 @@ Runner::Runner(Card& card, Link& link, const Limits& limits, std::uint64_t seed,
 }
 
 std::uint64_t Runner::work_id(std::uint32_t qp, std::uint32_t index, bool receive) const {
-  return (receive ? kReceiveBit : 0) | (round_ & 0x7FFF) << 48U | std::uint64_t{qp} << 32U | index;
+  return (receive ? kReceiveBit : 0) | (current_round() & 0x7FFF) << 48U |
+         std::uint64_t{qp} << 32U | index;
 }
 
 Totals Runner::run(std::uint64_t operations) {
   if (!meet()) {
-    return totals_;
+    return {operations_, errors()};
   }
   uroce::Progress shown("operations");
   shown.begin(operations);
-  while (totals_.operations < operations && !failed_) {
+  while (operations_ < operations && !failed_) {
     if (leads_) {
-      shown.at(totals_.operations);
+      shown.at(operations_);
     }
     // Both sides plan both sides' rounds, with the same shares.
-    const std::uint64_t left = operations - totals_.operations;
+    const std::uint64_t left = operations - operations_;
     const std::uint64_t smaller = left / 2;
     const std::uint64_t planned = mine_.next_round(leads_ ? left - smaller : smaller) +
                                   theirs_.next_round(leads_ ? smaller : left - smaller);
@@ -98,13 +99,13 @@ Totals Runner::run(std::uint64_t operations) {
       break;
     }
     compare_all();
-    totals_.operations += planned;
-    ++round_;
+    operations_ += planned;
+    end_round();
     if (!meet()) {
       break;
     }
   }
-  return totals_;
+  return {operations_, errors()};
 }
 
 // Puts the sources in place, and receives for what the peer will send. In some rounds the receives
@@ -126,7 +127,7 @@ void Runner::begin_round() {
         progress_[qp].receivers.push_back(i);
       }
     }
-    if (round_ % 8 != 7) {
+    if (current_round() % 8 != 7) {
       post_receives(qp, limits_.operations_max);
     }
   }
@@ -161,7 +162,7 @@ void Runner::post_sends(std::uint32_t qp) {
   std::vector<ibv_sge> sges(std::size_t{kChainMax} * limits_.sges_max);
   std::uint32_t count = 0;
   const std::uint32_t first = progress.posted;
-  while (count < 1 + (first + round_) % kChainMax && first + count < operations.size() &&
+  while (count < 1 + (first + current_round()) % kChainMax && first + count < operations.size() &&
          first + count - progress.retired < kSendDepth) {
     const Operation& operation = operations[first + count];
     if (operation.extended()) {
@@ -317,16 +318,6 @@ bool Runner::take_events(int timeout_ms) {
     any = true;
   }
   return any;
-}
-
-// Waits until the peer has come as far as we have. False when it is gone.
-bool Runner::meet() {
-  std::uint64_t theirs = 0;
-  if (!link_.exchange(round_, theirs) || theirs != round_) {
-    wrong("the peer gave up in round %llu", static_cast<unsigned long long>(round_));
-    return false;
-  }
-  return true;
 }
 
 }  // namespace integrity

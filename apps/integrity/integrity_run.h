@@ -8,6 +8,7 @@
 
 #include "apps/integrity/integrity_link.h"
 #include "apps/integrity/integrity_plan.h"
+#include "apps/integrity/integrity_rounds.h"
 #include "apps/integrity/integrity_verbs.h"
 
 namespace integrity {
@@ -20,7 +21,7 @@ struct Totals {
 // What a receive's work request identifier has besides.
 inline constexpr std::uint64_t kReceiveBit = 1ULL << 63U;
 
-class Runner {
+class Runner : Rounds {
  public:
   // Both sides give the same seed; one of them leads.
   Runner(Card& card, Link& link, const Limits& limits, std::uint64_t seed, bool leads);
@@ -62,20 +63,16 @@ class Runner {
                       const std::vector<std::uint8_t>& image, const std::vector<Piece>& pieces,
                       std::uint32_t length);
   void compare_all();
-  bool meet();
-  void wrong(const char* format, ...) __attribute__((format(printf, 2, 3)));
   void print_state() const;
   [[nodiscard]] std::uint64_t work_id(std::uint32_t qp, std::uint32_t index, bool receive) const;
 
   Card& card_;
-  Link& link_;
   Limits limits_;
   bool leads_;
   Planner mine_, theirs_;  // what we do, and what the peer does to us
   std::vector<Progress> progress_;
-  std::uint64_t round_ = 0;
-  Totals totals_;
-  bool failed_ = false;  // a queue pair broke: go on would only repeat it
+  std::uint64_t operations_ = 0;  // of both sides
+  bool failed_ = false;           // a queue pair broke: go on would only repeat it
   std::chrono::steady_clock::time_point last_progress_;
 };
 

@@ -72,7 +72,7 @@ void Runner::bind_window(std::uint32_t qp) {
 bool Runner::open_windows() {
   for (std::uint32_t qp = 0; qp < limits_.queue_pairs && !failed_; ++qp) {
     bind_window(qp);
-    if (!link_.exchange(card_.endpoint(qp).mine.rkey, card_.endpoint(qp).theirs.rkey)) {
+    if (!link().exchange(card_.endpoint(qp).mine.rkey, card_.endpoint(qp).theirs.rkey)) {
       return false;
     }
   }
@@ -102,7 +102,7 @@ void Runner::close_window(std::uint32_t qp, bool by_peer) {
 
 // One queue pair after the other, because some share a completion queue.
 bool Runner::close_windows() {
-  const bool by_peer = round_ % 2 == 1;
+  const bool by_peer = current_round() % 2 == 1;
   for (std::uint32_t qp = 0; qp < limits_.queue_pairs && !failed_; ++qp) {
     close_window(qp, by_peer);
     await(qp, by_peer ? IBV_WC_SEND : IBV_WC_LOCAL_INV, by_peer);
