@@ -14,7 +14,7 @@ inline void use_all_processors() {
   for (unsigned cpu = 0; cpu < CPU_SETSIZE; ++cpu) {
     CPU_SET(cpu, &all);
   }
-  static_cast<void>(::sched_setaffinity(0, sizeof(all), &all));
+  (void)::sched_setaffinity(0, sizeof(all), &all);
 }
 
 }  // namespace uroce

@@ -19,7 +19,7 @@
 #define UROCE_PROBE2(name, a, b) DTRACE_PROBE2(uroce, name, a, b)
 #define UROCE_PROBE3(name, a, b, c) DTRACE_PROBE3(uroce, name, a, b, c)
 #else
-#define UROCE_PROBE1(name, a) static_cast<void>(0)
-#define UROCE_PROBE2(name, a, b) static_cast<void>(0)
-#define UROCE_PROBE3(name, a, b, c) static_cast<void>(0)
+#define UROCE_PROBE1(name, a) (void)0
+#define UROCE_PROBE2(name, a, b) (void)0
+#define UROCE_PROBE3(name, a, b, c) (void)0
 #endif

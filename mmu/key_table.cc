@@ -91,7 +91,7 @@ std::unique_ptr<Region> KeyTable::unpublish(std::uint32_t key) {
   // Relaxed: all stores happened under the mutex.
   std::unique_ptr<Region> region(slots_[index].load(std::memory_order_relaxed));
   if (region == nullptr || region->key() != key) {
-    static_cast<void>(region.release());
+    (void)region.release();
     return nullptr;
   }
   // Relaxed: quiescence, not this store, orders what follows after the workers' last access.

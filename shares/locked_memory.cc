@@ -47,8 +47,8 @@ bool may_lock_anything(pid_t pid) {
   std::uint64_t capabilities = 0;
   unsigned uid = 1;
   read_lines(pid, "status", [&](const char* line) {
-    static_cast<void>(std::sscanf(line, "CapEff: %" SCNx64, &capabilities));
-    static_cast<void>(std::sscanf(line, "Uid: %*u %u", &uid));
+    (void)std::sscanf(line, "CapEff: %" SCNx64, &capabilities);
+    (void)std::sscanf(line, "Uid: %*u %u", &uid);
   });
   if ((capabilities >> CAP_IPC_LOCK & 1U) == 0) {
     return false;

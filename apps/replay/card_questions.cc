@@ -80,7 +80,7 @@ Result<std::string> Card::show(Words& words) {
 Result<std::string> Card::poll(Words& words) {
   End* const end = end_of(words.next_name());
   const std::string side = words.next_name();
-  static_cast<void>(words.number("wait", 0));  // nothing comes any more
+  (void)words.number("wait", 0);  // nothing comes any more
   if (Status status = words.check(); !status || end == nullptr || side != "recv") {
     return !status ? status.error() : no_queue();
   }
@@ -93,7 +93,7 @@ Result<std::string> Card::poll(Words& words) {
 }
 
 Result<std::string> Card::event(Words& words) {
-  static_cast<void>(words.number("wait", 0));
+  (void)words.number("wait", 0);
   if (Status status = words.check(); !status) {
     return status.error();
   }

@@ -33,7 +33,7 @@ Status add_address(Card& card, KernelAddresses& kernel, Device& device, const Ip
   }
   take_over_on_workers(card, device);
   if (Status status = kernel.add(device, prefix.address); !status) {
-    static_cast<void>(device.remove_address(prefix.address));
+    (void)device.remove_address(prefix.address);
     close_address(card, device, prefix.address);
     return status;
   }

@@ -239,7 +239,7 @@ void HelperPool::close(const User& user, UniqueFd descriptor, Charge charge) {
     });
   } catch (const std::bad_alloc&) {
     // Better to leak one descriptor than to block a thread on a program.
-    static_cast<void>((owned != nullptr ? owned->descriptor : descriptor).release());
+    (void)(owned != nullptr ? owned->descriptor : descriptor).release();
   }
 }
 

@@ -230,7 +230,7 @@ bool InvalidationThread::finish(Channel& channel) {
 void InvalidationThread::answer_late(const std::weak_ptr<Mirror>& mirror, std::uint32_t sequence) {
   const auto at = channels_.find(mirror.lock().get());
   if (at != channels_.end()) {
-    static_cast<void>(answer(at->second, sequence));
+    (void)answer(at->second, sequence);
   }
 }
 

@@ -58,13 +58,13 @@ void Priority::begin() {
 
 void Priority::raise() const {
   if (way_ != Way::kNone) {
-    static_cast<void>(set(way_));
+    (void)set(way_);
   }
 }
 
 void Priority::lower() const {
   if (way_ != Way::kNone) {
-    static_cast<void>(set(Way::kNone));
+    (void)set(Way::kNone);
   }
 }
 

@@ -186,7 +186,7 @@ void Reload::take_addresses(std::size_t index, const DaemonPort& wanted, Lines* 
   for (const IpPrefix& prefix : before) {
     const bool here = contains(given_.ports[index].addresses, prefix);
     if (here && !contains(wanted.addresses, prefix)) {
-      static_cast<void>(drop_address(index, prefix, lines));
+      (void)drop_address(index, prefix, lines);
     }
   }
 }

@@ -25,7 +25,7 @@ bool touch(std::byte* host, std::size_t length, bool write) {
       if (write) {
         byte.fetch_or(0, std::memory_order_relaxed);
       } else {
-        static_cast<void>(byte.load(std::memory_order_relaxed));
+        (void)byte.load(std::memory_order_relaxed);
       }
     }
   });
@@ -275,7 +275,7 @@ void Mirror::adopt_present(std::uint64_t first, std::uint64_t end) {
         one.first = first + i * kPage;
         one.end = one.first + kPage;
         // Outcomes other than kDone leave it to a fault.
-        static_cast<void>(populate(one, false));
+        (void)populate(one, false);
       }
     }
     first = there.end;

@@ -134,8 +134,8 @@ std::unique_ptr<Mirror::Chunk> Mirror::unpublish(const Chunk& chunk) {
   part_count_ += parts_around(address);
   --chunk_count_;
   // These need less.
-  static_cast<void>(charge_parts(part_count_));
-  static_cast<void>(charge_notes(chunk_count_));
+  (void)charge_parts(part_count_);
+  (void)charge_notes(chunk_count_);
   return std::move(segment.owned[index]);
 }
 
@@ -147,7 +147,7 @@ void Mirror::unmap(std::vector<std::unique_ptr<Chunk>> taken) {
   // The pages are released first, in small steps, which doesn't harm new mappings: mapping over
   // existing pages would block everybody who needs another page.
   for (const auto& chunk : taken) {
-    static_cast<void>(::madvise(chunk->host, kChunk, MADV_DONTNEED));
+    (void)::madvise(chunk->host, kChunk, MADV_DONTNEED);
   }
   for (std::size_t i = 0; i < taken.size();) {
     const std::lock_guard lock(mutex_);
@@ -163,8 +163,8 @@ void Mirror::unmap(std::vector<std::unique_ptr<Chunk>> taken) {
       continue;
     }
     // On failure, mappings are left that nobody uses.
-    static_cast<void>(::mmap(host, length, PROT_NONE,
-                             MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0));
+    (void)::mmap(host, length, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED,
+                 -1, 0);
   }
 }
 
@@ -250,8 +250,8 @@ std::uint64_t Mirror::evict(std::uint64_t bytes) {
   for (const Victim& victim : victims) {
     // Pages that the fault thread populates again meanwhile merely fault in the worker. Both may
     // fail: then the kernel reclaims the pages when it needs to.
-    static_cast<void>(::madvise(victim.chunk->host, kChunk, MADV_PAGEOUT));
-    static_cast<void>(::madvise(victim.chunk->host, kChunk, MADV_DONTNEED));
+    (void)::madvise(victim.chunk->host, kChunk, MADV_PAGEOUT);
+    (void)::madvise(victim.chunk->host, kChunk, MADV_DONTNEED);
   }
   evicted_.fetch_add(pages * kPage, std::memory_order_relaxed);
   return pages * kPage;

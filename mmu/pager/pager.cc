@@ -80,7 +80,7 @@ void Pager::populate(Mirror& mirror, std::uint64_t first, std::uint64_t end, boo
     }
     if (run.state == Mirror::State::kAbsent) {
       // The outcome doesn't matter: each fault checks for itself.
-      static_cast<void>(mirror.populate(run, write));
+      (void)mirror.populate(run, write);
     }
     first = run.end;
   }

@@ -72,8 +72,7 @@ Result<std::shared_ptr<const Mapping>> Mapping::make(const Wanted& wanted, Accou
 void Mapping::populate(bool writable, MappingBudget* work) const {
   if (length_ <= work->populate) {
     work->populate -= length_;
-    static_cast<void>(
-        ::madvise(host_, length_, writable ? MADV_POPULATE_WRITE : MADV_POPULATE_READ));
+    (void)::madvise(host_, length_, writable ? MADV_POPULATE_WRITE : MADV_POPULATE_READ);
   }
 }
 

@@ -85,7 +85,7 @@ class FabricPort final : public Port {
     Bottleneck& link = fabric_.up[host_];
     std::uint32_t sent = 0;
     for (; sent < count && link.backlog(now) < kHostQueue; ++sent) {
-      static_cast<void>(link.admit(frames[sent]->length, false, 0, now));
+      (void)link.admit(frames[sent]->length, false, 0, now);
       fabric_.forward(frames[sent], now);
     }
     return sent;

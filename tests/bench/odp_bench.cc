@@ -173,7 +173,7 @@ class OdpBench {
     std::memset(pages.data(), 1, pages.length());
     const RegionHandle pinned = card_.register_range(pages.data(), pages.length(), false);
     const RegionHandle on_demand = card_.register_range(pages.data(), pages.length(), true);
-    static_cast<void>(stream(pair, *on_demand));  // makes all pages resident
+    (void)stream(pair, *on_demand);  // makes all pages resident
     double of_pinned = stream(pair, *pinned);
     const double of_on_demand = stream(pair, *on_demand) + stream(pair, *on_demand);
     of_pinned += stream(pair, *pinned);

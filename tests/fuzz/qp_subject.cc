@@ -61,9 +61,9 @@ QpSubject::QpSubject(QpType type)
     windows_.push_back(rig_->keys.windows().add(QpRig::kPd, window).value());
   }
   for (const PdId pd : {QpRig::kPd, QpRig::kPd + 1}) {
-    static_cast<void>(addresses_.put(
+    (void)addresses_.put(
         static_cast<std::uint32_t>(pd),
-        std::make_unique<AddressVector>(AddressVector{pd, FrameTemplate(local_path())})));
+        std::make_unique<AddressVector>(AddressVector{pd, FrameTemplate(local_path())}));
   }
 }
 
@@ -91,7 +91,7 @@ void QpSubject::change_window(ByteSource& source) {
   std::uint32_t& window = windows_[source.below(static_cast<std::uint32_t>(windows_.size()))];
   const KeyUser user{.pd = QpRig::kPd, .qpn = source.flag() ? QpRig::kQpn : QpRig::kPeerQpn};
   if (source.flag()) {
-    static_cast<void>(rig_->keys.invalidate(window, user, false));
+    (void)rig_->keys.invalidate(window, user, false);
     return;
   }
   const WindowBind bind{.new_key = source.take<std::uint8_t>(),
@@ -179,7 +179,7 @@ void QpSubject::receive_kept_notice(ByteSource& source) {
 }
 
 void QpSubject::transmit(ByteSource& source) {
-  static_cast<void>(rig_->transmit(1U + source.below(4'096), 1U + source.below(64)));
+  (void)rig_->transmit(1U + source.below(4'096), 1U + source.below(64));
 }
 
 void QpSubject::wait(ByteSource& source) {

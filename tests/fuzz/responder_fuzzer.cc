@@ -111,7 +111,7 @@ class Session {
   }
 
   void check_receives() {
-    static_cast<void>(subject_.rig().send_completions.poll_all());
+    (void)subject_.rig().send_completions.poll_all();
     for (const abi::Cqe& cqe : subject_.rig().receive_completions.poll_all()) {
       require(!posted_.empty() && posted_.front() == cqe.wr_id,
               "a receive work request completed twice or out of order");

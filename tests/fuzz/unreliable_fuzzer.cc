@@ -106,7 +106,7 @@ class Session {
   void check() {
     QpRig& rig = subject_.rig();
     require(rig.qp().deadline() == kNever, "it waits for an answer");
-    static_cast<void>(rig.send_completions.poll_all());
+    (void)rig.send_completions.poll_all();
     for (const abi::Cqe& cqe : rig.receive_completions.poll_all()) {
       require(!posted_.empty() && posted_.front() == cqe.wr_id,
               "a receive work request completed twice or out of order");

@@ -44,7 +44,7 @@ int attack_by_number(Arguments /*arguments*/) {
   }
   std::byte none{};
   Descriptors received;
-  static_cast<void>(receive_message(ways[0], {&none, 1}, 0, &received));
+  (void)receive_message(ways[0], {&none, 1}, 0, &received);
   RawSession session(received.take(0));
   // Its PID is free once it has been waited for.
   ::waitpid(program, nullptr, 0);

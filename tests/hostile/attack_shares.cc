@@ -123,7 +123,7 @@ int attack_shares(Arguments arguments) {
   say_attacking();
   for (;;) {
     for (RawSession& session : sessions) {
-      static_cast<void>(make(session));
+      (void)make(session);
       ::usleep(kPauseUs);
     }
   }

@@ -55,8 +55,8 @@ Node::~Node() {
 }
 
 void Node::add_address(std::uint32_t handle, const Path& path) {
-  static_cast<void>(addresses_.put(
-      handle, std::make_unique<AddressVector>(AddressVector{kPd, FrameTemplate(path)})));
+  (void)addresses_.put(handle,
+                       std::make_unique<AddressVector>(AddressVector{kPd, FrameTemplate(path)}));
 }
 
 End& Node::add_end(std::uint32_t qpn, const QueuesConfig& queues, bool signal_all, QpType type) {

@@ -79,7 +79,7 @@ void after_fork_in_child() {
 // The handlers of verbs_shim/memory come first, because the others need memory that is no longer
 // shared with the parent.
 __attribute__((constructor)) void install_handlers() {
-  static_cast<void>(sharing_state());
+  (void)sharing_state();
   UROCE_CHECK(pthread_atfork(before_fork, unlock, after_fork_in_child) == 0);
 }
 

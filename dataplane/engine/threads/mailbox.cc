@@ -61,13 +61,13 @@ Mailbox::CallStatus Mailbox::call(const std::function<void(Worker&)>& task, Dura
     }
     std::uint32_t expected = Task::kWaiting;
     if (owned->state.compare_exchange_strong(expected, Task::kWithdrawn)) {
-      static_cast<void>(owned.release());  // the worker releases it if it continues
+      (void)owned.release();  // the worker releases it if it continues
       return CallStatus::kWithdrawn;
     }
     if (expected == Task::kTaken && limit < kStuckMax) {
       limit = kStuckMax;  // it can't be withdrawn any more, so the full limit applies
     } else if (expected == Task::kTaken) {
-      static_cast<void>(owned.release());  // never freed: the worker may still be running it
+      (void)owned.release();  // never freed: the worker may still be running it
       return CallStatus::kUnknown;
     }
   }
@@ -118,7 +118,7 @@ bool Mailbox::send_frame(std::uint16_t port, std::span<const std::byte> bytes) {
     overflowed_.fetch_add(1, std::memory_order_relaxed);
     return false;
   }
-  static_cast<void>(frame.release());  // owned by the ring now
+  (void)frame.release();  // owned by the ring now
   wakeup_.wake();
   return true;
 }

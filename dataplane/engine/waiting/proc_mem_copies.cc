@@ -76,7 +76,7 @@ std::unique_ptr<ProcMemCopy> Worker::State::abandon_copy(std::unique_ptr<ProcMem
   if (ProcMemThread::abandon(copy.get())) {
     return copy;
   }
-  static_cast<void>(copy.release());  // the helper's, if it ever finishes
+  (void)copy.release();  // the helper's, if it ever finishes
   ++counters.copies_late;
   return stand_in;
 }
@@ -86,7 +86,7 @@ void Worker::State::forget_copies() {
   copy_notifier->detach();
   for (auto& copy : copies) {
     if (!ProcMemThread::abandon(copy.get())) {
-      static_cast<void>(copy.release());
+      (void)copy.release();
     }
   }
   copies.clear();

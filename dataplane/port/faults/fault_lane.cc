@@ -133,7 +133,7 @@ void FaultLane::apply_event(Frame& frame, Fate* fate) {
     case FaultAction::kCorrupt: {
       // A bit that the ICRC covers; it masks some others.
       Frame looked_at = frame;
-      static_cast<void>(parse_headers(looked_at));
+      (void)parse_headers(looked_at);
       const auto bth = static_cast<std::size_t>(looked_at.packet.bth - frame.data);
       frame.data[bth + kPsnEnd] ^= std::byte{1};
       frame.icrc_checked = false;

@@ -60,7 +60,7 @@ void read_from(const MemoryScope& scope, ProcMemSlot& slow, const Region& region
   copy->length = most;
   copy->needed = needed;
   copy->message = scope.message;
-  static_cast<void>(set_off(scope, slow, &copy));
+  (void)set_off(scope, slow, &copy);
 }
 
 // So that the helper works while the rest of this one is used.
@@ -256,7 +256,7 @@ Access swap_or_add(const MemoryScope& scope, const Region& region, const Span& s
     auto copy = make_copy(atomic.kind, region, span.remote_address, 0);
     copy->compare = atomic.compare;
     copy->operand = atomic.operand;
-    static_cast<void>(set_off(scope, slow, &copy));
+    (void)set_off(scope, slow, &copy);
   }
   return park_for(scope, span.remote_address);
 }

@@ -28,7 +28,7 @@ TEST(LateNumbers, AreReusedInTheOrderInWhichTheyWereGivenBackAndNotWhileFewAreFr
   LateNumbers numbers;
   const std::uint32_t count = kQuarantine + 4;
   for (std::uint32_t i = 0; i < count; ++i) {
-    static_cast<void>(numbers.take());
+    (void)numbers.take();
   }
   for (std::uint32_t number = count; number-- > count - kQuarantine;) {
     numbers.give_back(number);
@@ -62,7 +62,7 @@ TEST(LateNumbers, HaveRoomForTheNextAfterItWasMade) {
     numbers.make_room();
     const std::size_t capacity = numbers.capacity();
     EXPECT_LT(numbers.end(), capacity);
-    static_cast<void>(numbers.take());
+    (void)numbers.take();
     EXPECT_EQ(numbers.capacity(), capacity);
   }
 }

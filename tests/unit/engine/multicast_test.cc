@@ -148,8 +148,7 @@ class Multicast : public testing::Test {
     path.source_gid = kOurs;
     path.destination_gid = group;
     path.destination_mac = {{0x01, 0, 0x5E, 1, 2, 3}};
-    static_cast<void>(
-        addresses_.put(0, std::make_unique<AddressVector>(AddressVector{1, FrameTemplate(path)})));
+    (void)addresses_.put(0, std::make_unique<AddressVector>(AddressVector{1, FrameTemplate(path)}));
     abi::SendWr wr = send_wr(5, abi::WrOpcode::kSend);
     wr.ud = {.ah = 0, .remote_qpn = kMulticastQpn, .remote_qkey = kQkey, .reserved = 0};
     sender.post_send(wr, std::array{abi::Sge{0x1000, 64, sender.key}});

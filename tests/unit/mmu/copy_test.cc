@@ -232,7 +232,7 @@ TEST_F(Copy, FaultsOutsideOfCopiesEndTheProcess) {
   EXPECT_DEATH(
       {
         install_copy_guard();
-        static_cast<void>(guarded([] { ::raise(SIGBUS); }));
+        (void)guarded([] { ::raise(SIGBUS); });
       },
       "");
 }

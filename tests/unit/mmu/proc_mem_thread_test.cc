@@ -138,14 +138,14 @@ TEST_F(ProcMemThreadTest, EachCopyHasExactlyOneOwner) {
       std::this_thread::yield();
     }
     for (int looks = i % 64; looks > 0; --looks) {
-      static_cast<void>(copy->state.load(std::memory_order_acquire));
+      (void)copy->state.load(std::memory_order_acquire);
     }
     if (ProcMemThread::abandon(copy.get())) {
       ++done;
       ASSERT_EQ(copy->outcome, Access::kGranted);
       ASSERT_EQ(std::memcmp(copy->bytes.get(), memory.data(), copy->length), 0);
     } else {
-      static_cast<void>(copy.release());
+      (void)copy.release();
     }
   }
   std::atomic<bool> idle{false};

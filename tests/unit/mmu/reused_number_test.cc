@@ -166,7 +166,7 @@ TEST_F(ReusedNumber, AProcessInAnotherUserNamespaceIsNotReached) {
     if (error == 0 && ::syscall(SYS_unshare, CLONE_NEWUSER) != 0) {
       error = errno;
     }
-    static_cast<void>(!::write(theirs.get(), &error, sizeof(error)));
+    (void)!::write(theirs.get(), &error, sizeof(error));
     for (;;) {
       ::pause();
     }

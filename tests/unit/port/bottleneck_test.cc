@@ -13,7 +13,7 @@ constexpr BottleneckConfig kMarking{
 // Fills the queue until `bytes` wait in it.
 void fill(Bottleneck& bottleneck, std::uint64_t bytes) {
   while (bottleneck.backlog(0) < bytes) {
-    static_cast<void>(bottleneck.admit(kFrame, false, 0, 0));
+    (void)bottleneck.admit(kFrame, false, 0, 0);
   }
 }
 

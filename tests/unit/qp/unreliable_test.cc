@@ -35,8 +35,8 @@ class Unreliable : public testing::Test {
   void given_address(std::uint32_t handle, const char* destination, PdId pd = QpRig::kPd) {
     Path path = local_path();
     path.destination_gid = *parse_ip(destination);
-    static_cast<void>(addresses_.put(
-        handle, std::make_unique<AddressVector>(AddressVector{pd, FrameTemplate(path)})));
+    (void)addresses_.put(handle,
+                         std::make_unique<AddressVector>(AddressVector{pd, FrameTemplate(path)}));
   }
 
   abi::Sge sge(std::uint32_t length) const { return {kUnreliableIova, length, key_}; }

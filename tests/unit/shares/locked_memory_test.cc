@@ -24,8 +24,8 @@ class Locker {
     if (pid == 0) {
       const rlimit limit{.rlim_cur = kLimit, .rlim_max = kLimit};
       ::setrlimit(RLIMIT_MEMLOCK, &limit);
-      static_cast<void>(uid != ::getuid() && ::setresuid(uid, uid, uid) != 0);
-      static_cast<void>(!::write(ends[1], "r", 1));
+      (void)(uid != ::getuid() && ::setresuid(uid, uid, uid) != 0);
+      (void)!::write(ends[1], "r", 1);
       ::pause();
       ::_exit(0);
     }

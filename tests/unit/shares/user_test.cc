@@ -22,7 +22,7 @@ class Elsewhere {
       const bool made =
           (uid == ::getuid() || ::setresuid(uid, uid, uid) == 0) && ::unshare(CLONE_NEWUSER) == 0;
       const char letter = made ? 'y' : 'n';
-      static_cast<void>(!::write(ends[1], &letter, 1));
+      (void)!::write(ends[1], &letter, 1);
       ::pause();
       ::_exit(0);
     }

@@ -140,7 +140,7 @@ void FakeDaemon::exchange_once(int connection) {
     reply.passed.clear();
   }
   std::memcpy(reply.bytes.data(), &header, sizeof(header));
-  static_cast<void>(send_message(connection, reply.bytes, reply.passed));
+  (void)send_message(connection, reply.bytes, reply.passed);
 }
 
 template <typename Reply>

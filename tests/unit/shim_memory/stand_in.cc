@@ -67,7 +67,7 @@ class Server {
       std::vector<std::byte> whole(sizeof(reply));
       std::memcpy(whole.data(), &reply, sizeof(reply));
       whole.insert(whole.end(), answer_.begin(), answer_.end());
-      static_cast<void>(send_message(socket_, whole));
+      (void)send_message(socket_, whole);
     }
     ::_exit(0);
   }
@@ -193,7 +193,7 @@ void StandIn::set_program(int pid, std::uint32_t uid) {
 }
 
 StandIn::Answer StandIn::ask(std::vector<std::byte> order, const std::vector<int>& descriptors) {
-  static_cast<void>(send_message(socket_.get(), order, descriptors));
+  (void)send_message(socket_.get(), order, descriptors);
   std::vector<std::byte> record;
   std::vector<UniqueFd> none;
   Answer answer;

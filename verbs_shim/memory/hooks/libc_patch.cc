@@ -240,7 +240,7 @@ Status patch_libc() {
       refused = target.name;
     }
   }
-  static_cast<void>(synchronize_cores());  // has succeeded before, or this is the only thread
+  (void)synchronize_cores();  // has succeeded before, or this is the only thread
   if (refused != nullptr) {
     return Error{EOPNOTSUPP, std::string("libc's ") + refused +
                                  " can't be watched: another library has hooked it in a way of its "

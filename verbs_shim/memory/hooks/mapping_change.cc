@@ -93,7 +93,7 @@ ArenaRuns::ArenaRuns(SharingState& state, const Change& change, AddressWatch::Ra
 void ArenaRuns::punch() const {
   const int error = errno;
   for (unsigned i = 0; i < count_; ++i) {
-    static_cast<void>(state_.arenas[runs_[i].arena].punch(runs_[i].offset, runs_[i].length));
+    (void)state_.arenas[runs_[i].arena].punch(runs_[i].offset, runs_[i].length);
   }
   errno = error;
 }

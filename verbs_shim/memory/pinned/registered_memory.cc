@@ -28,8 +28,7 @@ void populate(const std::vector<MemoryDescription::Range>& ranges) {
       result = kernel::madvise(kernel::pointer(range.start), range.length, MADV_POPULATE_WRITE);
     } while (result != 0 && errno == EINTR);
     if (result != 0) {  // a read-only range
-      static_cast<void>(
-          kernel::madvise(kernel::pointer(range.start), range.length, MADV_POPULATE_READ));
+      (void)kernel::madvise(kernel::pointer(range.start), range.length, MADV_POPULATE_READ);
     }
   }
 }
@@ -94,7 +93,7 @@ Arena arena(std::uint32_t index) {
 
 void allow_daemon(int daemon_pid) {
   // Fails if there is no Yama; then it isn't needed.
-  static_cast<void>(::prctl(PR_SET_PTRACER, static_cast<unsigned long>(daemon_pid), 0UL, 0UL, 0UL));
+  (void)::prctl(PR_SET_PTRACER, static_cast<unsigned long>(daemon_pid), 0UL, 0UL, 0UL);
 }
 
 }  // namespace uroce::shim

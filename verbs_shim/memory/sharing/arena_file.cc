@@ -124,14 +124,14 @@ void ArenaFile::reclaim() {
                               [](const Run&r, std::uint64_t wanted) { return r.first < wanted; });
          run != mapped.end() && run->first < slot.end; ++run) {
       if (run->first > at) {
-        static_cast<void>(punch(at, run->first - at));  // failure only costs memory
+        (void)punch(at, run->first - at);  // failure only costs memory
       }
       in_use += run->end > at ? run->end - std::max(at, run->first) : 0;
       at = std::max(at, run->end);
       used = true;
     }
     if (at < slot.end) {
-      static_cast<void>(punch(at, slot.end - at));
+      (void)punch(at, slot.end - at);
     }
     return !used;
   });

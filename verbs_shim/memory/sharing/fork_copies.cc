@@ -149,7 +149,7 @@ void after_fork_in_parent() {
   if (child_copies) {
     // Until then the program must not change what the child copies. A child that is too late finds
     // the parent's changes.
-    static_cast<void>(sharing->fork_wait.wait(std::chrono::steady_clock::now() + patience()));
+    (void)sharing->fork_wait.wait(std::chrono::steady_clock::now() + patience());
   }
   sharing->invalidations.finish(fork_announced);
   sharing->watch.leave(fork_place);

@@ -123,7 +123,7 @@ bool ForkWait::wait_at_page(Time deadline) {
   }
   // A late child may still use the page, so the next fork gets another.
   forget();
-  static_cast<void>(open());
+  (void)open();
   return false;
 }
 

@@ -80,10 +80,10 @@ std::uint64_t huge_page_size_at(std::uint64_t start) {
   std::snprintf(wanted, sizeof(wanted), "%" PRIx64 "-", start);
   bool inside = false;
   std::uint64_t kibibytes = kPage / 1024;
-  static_cast<void>(for_each_line("/proc/self/smaps", [&](const char* line) {
+  (void)for_each_line("/proc/self/smaps", [&](const char* line) {
     inside = inside || std::strncmp(line, wanted, std::strlen(wanted)) == 0;
     return !inside || std::sscanf(line, "KernelPageSize: %" SCNu64, &kibibytes) != 1;
-  }));
+  });
   return kibibytes * 1024;
 }
 
@@ -148,7 +148,7 @@ bool MemoryMap::query(std::uint64_t address, MappedArea* area, bool* found) {
   int failed = query_area(file_.get(), address, area);
   if (failed != 0 && failed != ENOENT) {
     // Not open yet; or the program has closed the unknown descriptor, so the number isn't ours.
-    static_cast<void>(file_.release());
+    (void)file_.release();
     file_.reset(::open("/proc/self/maps", O_RDONLY | O_CLOEXEC));
     failed = query_area(file_.get(), address, area);
   }
@@ -163,7 +163,7 @@ void MemoryMap::forget() {
   MappedArea area;
   const int failed = query_area(file_.get(), 0, &area);
   if (failed != 0 && failed != ENOENT) {
-    static_cast<void>(file_.release());  // the number is used by the program now
+    (void)file_.release();  // the number is used by the program now
   }
   file_.reset();
 }

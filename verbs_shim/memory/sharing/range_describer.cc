@@ -62,7 +62,7 @@ bool RangeDescriber::describe(std::uint64_t first, std::uint64_t end) {
     case MemoryKind::kFile:
       return describe_file(first, end);
     case MemoryKind::kPrivate:
-      static_cast<void>(convert(first, end, &piece));  // on failure accessed by /proc/PID/mem
+      (void)convert(first, end, &piece);  // on failure accessed by /proc/PID/mem
       break;
     case MemoryKind::kOther:
       break;
@@ -118,7 +118,7 @@ bool RangeDescriber::convert(std::uint64_t first, std::uint64_t end, MemoryPiece
                       .arena = arena.descriptor(),
                       .offset = offset,
                       .unwatched = false}) != 0) {
-    static_cast<void>(arena.punch(offset, stop - start));  // failure only costs memory
+    (void)arena.punch(offset, stop - start);  // failure only costs memory
     return false;
   }
   *piece = piece_of(PieceKind::kArena, first, end, offset + (first - start), index);

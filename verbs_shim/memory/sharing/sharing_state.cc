@@ -29,7 +29,7 @@ SharingState& sharing_state() {
     install_fork_handlers(state);
     return true;
   }();
-  static_cast<void>(once);
+  (void)once;
   return state;
 }
 

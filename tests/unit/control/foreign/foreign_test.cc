@@ -326,7 +326,7 @@ TEST(HelperThreads, TimeWhileTheDaemonIsStoppedDoesntCount) {
     });
     pollfd hang_up{.fd = continued.get(), .events = POLLIN, .revents = 0};
     while (::poll(&hang_up, 1, 50) == 0) {
-      static_cast<void>(helpers.next_check());
+      (void)helpers.next_check();
     }
     const bool looks_on = helpers.next_check() != kNever;
     ::_exit(asked && looks_on && helpers.check(kAsks) ? 0 : 1);
