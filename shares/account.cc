@@ -29,10 +29,9 @@ Bound least(Bound first, Bound second) { return second.allowed < first.allowed ?
 
 Bound bound_of(const Ledger& ledger, const User& user, bool administrator, Limit limit,
                std::uint64_t own) {
-  const std::size_t at = index_of(limit);
-  const std::uint64_t maximum = ledger.maxima[at];
+  const std::uint64_t maximum = ledger.maxima[limit];
   const std::uint64_t ordinary = maximum - maximum / kOfAdministrators;
-  const std::uint64_t others = ledger.used[at] - own;
+  const std::uint64_t others = ledger.used[limit] - own;
   const auto left = [others](std::uint64_t of) { return of > others ? of - others : 0; };
   const Bound all{.by = Bound::By::kDaemon, .allowed = left(administrator ? maximum : ordinary)};
   const auto named = ledger.limits.of_user.find(user.uid);
@@ -74,9 +73,8 @@ Error refusal(const Ledger& ledger, const User& user, Limit limit, const Bound& 
   const LimitFacts& facts = facts_of(limit);
   const std::string noun = facts.noun;
   if (bound.by == Bound::By::kDaemon) {
-    const std::size_t at = index_of(limit);
-    std::string text = std::to_string(ledger.used[at]) + " of all " +
-                       std::to_string(ledger.maxima[at]) + " " + noun + " are taken, and " +
+    std::string text = std::to_string(ledger.used[limit]) + " of all " +
+                       std::to_string(ledger.maxima[limit]) + " " + noun + " are taken, and " +
                        std::to_string(more) + " more can't be had";
     return {ENOMEM, *facts.raised_by != '\0' ? text + "; " + facts.raised_by + " raises it" : text};
   }
@@ -124,7 +122,7 @@ Result<Charge> Account::charge(std::initializer_list<Item> items) {
   UROCE_CHECK(items.size() <= Charge::kItemsMax);
   const std::lock_guard lock(ledger_->mutex);
   for (const Item& item : items) {
-    const std::uint64_t own = used_[index_of(item.limit)];
+    const std::uint64_t own = used_[item.limit];
     const Bound bound = bound_of(*ledger_, user_, administrator_, item.limit, own);
     if (own > bound.allowed || item.amount > bound.allowed - own) {
       return refusal(*ledger_, user_, item.limit, bound, own, item.amount);
@@ -134,8 +132,8 @@ Result<Charge> Account::charge(std::initializer_list<Item> items) {
   charge.account_ = shared_from_this();
   std::size_t count = 0;
   for (const Item& item : items) {
-    used_[index_of(item.limit)] += item.amount;
-    ledger_->used[index_of(item.limit)] += item.amount;
+    used_[item.limit] += item.amount;
+    ledger_->used[item.limit] += item.amount;
     charge.items_[count++] = item;
   }
   return Result<Charge>(std::move(charge));
@@ -143,12 +141,12 @@ Result<Charge> Account::charge(std::initializer_list<Item> items) {
 
 std::uint64_t Account::used(Limit limit) const {
   const std::lock_guard lock(ledger_->mutex);
-  return used_[index_of(limit)];
+  return used_[limit];
 }
 
 std::uint64_t Account::allowed(Limit limit) const {
   const std::lock_guard lock(ledger_->mutex);
-  return bound_of(*ledger_, user_, administrator_, limit, used_[index_of(limit)]).allowed;
+  return bound_of(*ledger_, user_, administrator_, limit, used_[limit]).allowed;
 }
 
 Charge::~Charge() {
@@ -157,8 +155,8 @@ Charge::~Charge() {
   }
   const std::lock_guard lock(account_->ledger_->mutex);
   for (const Item& item : items_) {
-    account_->used_[index_of(item.limit)] -= item.amount;
-    account_->ledger_->used[index_of(item.limit)] -= item.amount;
+    account_->used_[item.limit] -= item.amount;
+    account_->ledger_->used[item.limit] -= item.amount;
   }
 }
 
@@ -166,9 +164,8 @@ Status Charge::resize(std::uint64_t amount) {
   Item& item = items_.front();
   Account& account = *account_;
   Ledger& ledger = *account.ledger_;
-  const std::size_t at = index_of(item.limit);
   const std::lock_guard lock(ledger.mutex);
-  const std::uint64_t own = account.used_[at];
+  const std::uint64_t own = account.used_[item.limit];
   if (amount > item.amount) {
     const Bound bound = bound_of(ledger, account.user_, account.administrator_, item.limit, own);
     const std::uint64_t more = amount - item.amount;
@@ -176,8 +173,8 @@ Status Charge::resize(std::uint64_t amount) {
       return refusal(ledger, account.user_, item.limit, bound, own, more);
     }
   }
-  account.used_[at] += amount - item.amount;  // modulo 2^64, as unsigned numbers are
-  ledger.used[at] += amount - item.amount;
+  account.used_[item.limit] += amount - item.amount;  // modulo 2^64, as unsigned numbers are
+  ledger.used[item.limit] += amount - item.amount;
   item.amount = amount;
   return ok();
 }

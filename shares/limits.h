@@ -3,11 +3,12 @@
 // The kinds of things that users share. One line of limits.def makes the enumerator and its facts;
 // uroce.toml, sentences, `uroce limits` and the accounts all go by this table.
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string_view>
+
+#include "base/enum_array.h"
 
 namespace uroce {
 
@@ -17,6 +18,12 @@ enum class Limit : std::uint8_t {
 #undef UROCE_LIMIT
 };
 
+inline constexpr std::size_t kLimitCount = 0
+#define UROCE_LIMIT(enumerator, name, noun, of_daemon, of_user, raised_by) +1
+#include "shares/limits.def"
+#undef UROCE_LIMIT
+    ;
+
 struct LimitFacts {
   std::string_view name;
   const char* noun;
@@ -25,16 +32,14 @@ struct LimitFacts {
   const char* raised_by;  // the daemon's maximum
 };
 
-inline constexpr LimitFacts kLimits[] = {
+inline constexpr EnumArray<Limit, LimitFacts, kLimitCount> kLimits{{{
 #define UROCE_LIMIT(enumerator, name, noun, of_daemon, of_user, raised_by) \
   {name, noun, of_daemon, of_user, raised_by},
 #include "shares/limits.def"
 #undef UROCE_LIMIT
-};
-inline constexpr std::size_t kLimitCount = std::size(kLimits);
+}}};
 
-constexpr std::size_t index_of(Limit limit) { return static_cast<std::size_t>(limit); }
-constexpr const LimitFacts& facts_of(Limit limit) { return kLimits[index_of(limit)]; }
+constexpr const LimitFacts& facts_of(Limit limit) { return kLimits[limit]; }
 
 constexpr std::optional<Limit> limit_named(std::string_view name) {
   for (std::size_t i = 0; i < kLimitCount; ++i) {
@@ -46,6 +51,6 @@ constexpr std::optional<Limit> limit_named(std::string_view name) {
 }
 
 // A number for each limit.
-using Amounts = std::array<std::uint64_t, kLimitCount>;
+using Amounts = EnumArray<Limit, std::uint64_t, kLimitCount>;
 
 }  // namespace uroce

@@ -80,15 +80,15 @@ Amounts maxima_of_this_machine() {
                  [](const LimitFacts& facts) { return facts.of_daemon; });
   rlimit descriptors{};
   if (::getrlimit(RLIMIT_NOFILE, &descriptors) == 0) {
-    maxima[index_of(Limit::kDescriptors)] = left_for_users(
+    maxima[Limit::kDescriptors] = left_for_users(
         std::min<std::uint64_t>(descriptors.rlim_cur, facts_of(Limit::kDescriptors).of_daemon),
         descriptors_in_use());
   }
-  maxima[index_of(Limit::kMappings)] = left_for_users(mappings_of_a_process(), mappings_in_use());
+  maxima[Limit::kMappings] = left_for_users(mappings_of_a_process(), mappings_in_use());
   const std::uint64_t memory = memory_of_a_process();
-  std::uint64_t& queues = maxima[index_of(Limit::kQueueMemory)];
+  std::uint64_t& queues = maxima[Limit::kQueueMemory];
   queues = std::min(queues, memory / kQueuesPart);
-  std::uint64_t& notes = maxima[index_of(Limit::kPagingMemory)];
+  std::uint64_t& notes = maxima[Limit::kPagingMemory];
   notes = std::min(notes, memory / kNotesPart);
   return maxima;
 }

@@ -29,12 +29,12 @@ void Shares::set_limits(ConfiguredLimits limits) {
 
 std::uint64_t Shares::maximum(Limit limit) const {
   const std::lock_guard lock(ledger_->mutex);
-  return ledger_->maxima[index_of(limit)];
+  return ledger_->maxima[limit];
 }
 
 std::uint64_t Shares::used(Limit limit) const {
   const std::lock_guard lock(ledger_->mutex);
-  return ledger_->used[index_of(limit)];
+  return ledger_->used[limit];
 }
 
 std::vector<std::shared_ptr<Account>> Shares::accounts() const {

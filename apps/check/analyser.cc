@@ -71,7 +71,7 @@ HalfVerdict* Analyser::partner_of(const HalfVerdict& half) {
 
 // Behind the UDP port's check a packet says that it is RoCEv2; before it, it may be anything.
 void Analyser::not_parsed(const Parsed& parsed, const Place& place) {
-  ++verdict_.not_parsed[kDropTexts[static_cast<std::size_t>(parsed.drop)].name];
+  ++verdict_.not_parsed[kDropTexts[parsed.drop].name];
   const bool roce = parsed.drop == Drop::kBadUdpLength ||
                     parsed.drop == Drop::kBadTransportVersion ||
                     parsed.drop == Drop::kUnknownOpcode || parsed.drop == Drop::kBadPad ||
@@ -97,8 +97,7 @@ void Analyser::not_parsed(const Parsed& parsed, const Place& place) {
   if (parsed.drop == Drop::kUnknownOpcode) {
     return;  // counted; manufacturers have opcodes of their own
   }
-  verdict_.others.add(Fault::kMalformed, place,
-                      std::string(kDropTexts[static_cast<std::size_t>(parsed.drop)].name));
+  verdict_.others.add(Fault::kMalformed, place, std::string(kDropTexts[parsed.drop].name));
 }
 
 // A network's duplicate follows its original at once, and is the same in every byte. NAKs and

@@ -15,7 +15,7 @@ std::string_view name(Fault fault) {
 }
 
 void Findings::add(Fault fault, Place place, std::string sentence) {
-  ++counts_[static_cast<std::size_t>(fault)];
+  ++counts_[fault];
   if (kept_.size() < kKeptMax) {
     kept_.push_back({.fault = fault, .place = place, .sentence = std::move(sentence)});
   }

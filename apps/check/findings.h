@@ -2,13 +2,13 @@
 
 // The faults that were found: a kind (fault.def), the frame that shows it, and a sentence.
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "base/enum_array.h"
 #include "base/time.h"
 
 namespace uroce::check {
@@ -46,14 +46,12 @@ class Findings {
   static constexpr std::size_t kKeptMax = 16;
 
   void add(Fault fault, Place place, std::string sentence);
-  [[nodiscard]] std::uint64_t count(Fault fault) const {
-    return counts_[static_cast<std::size_t>(fault)];
-  }
+  [[nodiscard]] std::uint64_t count(Fault fault) const { return counts_[fault]; }
   [[nodiscard]] std::uint64_t total() const;
   [[nodiscard]] const std::vector<Finding>& kept() const { return kept_; }
 
  private:
-  std::array<std::uint64_t, kFaultCount> counts_{};
+  EnumArray<Fault, std::uint64_t, kFaultCount> counts_{};
   std::vector<Finding> kept_;
 };
 

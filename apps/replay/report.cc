@@ -80,12 +80,12 @@ std::pair<std::string, std::string> fate_text(const Fate& fate) {
   switch (fate.kind) {
     case Fate::Kind::kReceived:
       if (const FailureReport* const failure = refusal(fate); failure != nullptr) {
-        const FailureText& text = kFailureTexts[static_cast<std::size_t>(failure->failure)];
+        const FailureText& text = kFailureTexts[failure->failure];
         return {std::string("refused.").append(text.name), std::string(text.explanation)};
       }
       return {fate.duplicate ? "duplicate" : draws_rnr_nak(fate) ? "no_receive" : "accepted", ""};
     case Fate::Kind::kDropped: {
-      const DropText& text = kDropTexts[static_cast<std::size_t>(fate.reason)];
+      const DropText& text = kDropTexts[fate.reason];
       return {std::string("dropped.").append(text.name), std::string(text.explanation)};
     }
     case Fate::Kind::kControl:

@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "base/enum_array.h"
 #include "base/sockets/record_socket.h"
 #include "control/sessions/session.h"
 #include "mmu/mirror/mirror.h"
@@ -12,7 +13,8 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr const char* kRoles[kFaultRoles] = {"requester", "completer", "responder", "answer"};
+constexpr EnumArray<FaultRole, const char*, kFaultRoles> kRoles{
+    {{"requester", "completer", "responder", "answer"}}};
 constexpr const char* kSteps[kFaultSteps] = {"waiting", "sharing", "populating", "resuming"};
 
 const char* outcome_name(Access outcome) {
@@ -65,7 +67,7 @@ Json trace_of(const FaultTrace& trace) {
   Json json = {{"time_ns", trace.raised},
                {"session", trace.session},
                {"qpn", trace.qpn},
-               {"role", kRoles[static_cast<std::size_t>(trace.role)]},
+               {"role", kRoles[trace.role]},
                {"key", trace.request.key},
                {"address", trace.request.address},
                {"length", trace.request.length},

@@ -12,7 +12,7 @@ bool PathProblems::record(const PathError& error, Time now) {
   Problem& problem = by_peer_[error.destination];
   problem.last_seen = now;
   problem.text = to_string(error);
-  Time& silent_until = problem.silent_until[static_cast<std::size_t>(error.kind)];
+  Time& silent_until = problem.silent_until[error.kind];
   if (now < silent_until || !may_log(now)) {
     return false;
   }

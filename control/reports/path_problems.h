@@ -12,6 +12,7 @@
 #include <map>
 #include <string>
 
+#include "base/enum_array.h"
 #include "base/time.h"
 #include "control/ip/path_error.h"
 
@@ -39,7 +40,7 @@ class PathProblems {
   static constexpr auto kKinds = static_cast<std::size_t>(PathError::Kind::kTooBig) + 1;
   struct Problem {
     Time last_seen = 0;
-    std::array<Time, kKinds> silent_until{};
+    EnumArray<PathError::Kind, Time, kKinds> silent_until{};
     std::string text;
   };
   void forget_old(Time now);

@@ -74,13 +74,13 @@ void Worker::State::steer_group(PortState& port, Frame* frame) {
     owners &= owners - 1;
     Frame* given = owners == 0 ? frame : copy_of(port, *frame);
     if (given == nullptr || (given != frame && parse_headers(*given) != Drop::kNone)) {
-      ++counters.drops[static_cast<std::size_t>(Drop::kNoBuffer)];
+      ++counters.drops[Drop::kNoBuffer];
       if (given != nullptr) {
         release(given);
       }
       continue;
     }
-    Steered& batch = steered[owner][static_cast<std::size_t>(Role::kResponder)];
+    Steered& batch = steered[owner][Role::kResponder];
     batch.frames[batch.count++] = given;
   }
 }
@@ -91,7 +91,7 @@ void Worker::State::park_copy(QpEntry& entry, PortState& port, Frame& frame) {
   if (copy != nullptr && parse_headers(*copy) == Drop::kNone) {
     return park(entry, Role::kResponder, copy);
   }
-  ++counters.drops[static_cast<std::size_t>(Drop::kNoBuffer)];
+  ++counters.drops[Drop::kNoBuffer];
   if (copy != nullptr) {
     release(copy);
   }
@@ -123,7 +123,7 @@ void Worker::State::deliver_group(Frame* frame) {
       park_copy(*entry, port, *frame);
     }
     if (reason != Drop::kNone) {
-      ++counters.drops[static_cast<std::size_t>(reason)];
+      ++counters.drops[reason];
     }
     update(*entry);
   }

@@ -102,7 +102,7 @@ void Worker::State::steer_frame(PortState& port, Frame* frame) {
   const std::uint32_t owner = config.workers == 1 ? 0 : packet.dest_qpn % config.workers;
   const Role role = opcode_info(packet.opcode).request ? Role::kResponder : Role::kCompleter;
   table.prefetch(packet.dest_qpn);
-  Steered& batch = steered[owner][static_cast<std::size_t>(role)];
+  Steered& batch = steered[owner][role];
   batch.frames[batch.count++] = frame;
 }
 
@@ -142,8 +142,7 @@ bool Worker::State::is_another_own_address(PortState& port, const LinkAddress& d
 // card whose receive ring is full. The next frames are marked as by a switch with a full queue, so
 // that their senders slow down.
 void Worker::State::hand_over(std::uint32_t worker, Role role) {
-  const auto index = static_cast<std::size_t>(role);
-  Steered& batch = steered[worker][index];
+  Steered& batch = steered[worker][role];
   if (batch.count == 0) {
     return;
   }
@@ -154,7 +153,7 @@ void Worker::State::hand_over(std::uint32_t worker, Role role) {
       tos = marked_by_full_queue(tos);
     }
   }
-  std::uint32_t taken = owner.rings[index]->enqueue(batch.frames.data(), batch.count);
+  std::uint32_t taken = owner.rings[role]->enqueue(batch.frames.data(), batch.count);
   batch.overflowed = taken < batch.count;
   for (; taken < batch.count; ++taken) {
     drop(batch.frames[taken], Drop::kRingFull);
@@ -194,7 +193,7 @@ bool Worker::State::drain_frames(Role role) {
   if (kept_frames.total() != 0) [[unlikely]] {
     drop_idle_kept();
   }
-  Ring<Frame>& ring = *rings[static_cast<std::size_t>(role)];
+  Ring<Frame>& ring = *rings[role];
   std::array<Frame*, kBurstMax> burst;
   std::uint32_t drained = 0;
   QpEntry* last = nullptr;   // to be updated once its run of frames ends
@@ -308,7 +307,7 @@ void Worker::State::drop(Frame* frame, Drop reason) {
     capture->dropped(*frame, static_cast<std::uint8_t>(reason), now);
   }
   UROCE_PROBE3(drop, config.index, frame->port, static_cast<std::uint32_t>(reason));
-  ++counters.drops[static_cast<std::size_t>(reason)];
+  ++counters.drops[reason];
   release(frame);
 }
 

@@ -179,8 +179,7 @@ void Worker::State::take_hairpins(PortState& port) {
 void Worker::State::end_earlier_life(PortState& port, std::uint32_t qpn) {
   for (const Role role : {Role::kCompleter, Role::kResponder}) {
     // No more than is there now: other workers may go on adding.
-    for (std::uint32_t left = rings[static_cast<std::size_t>(role)]->size(); left > 0;
-         left -= std::min(left, kDrainMax)) {
+    for (std::uint32_t left = rings[role]->size(); left > 0; left -= std::min(left, kDrainMax)) {
       drain_frames(role);
     }
   }
@@ -198,7 +197,7 @@ void Worker::State::end_earlier_life(PortState& port, std::uint32_t qpn) {
   for (std::uint32_t i = 0; i < tx.ready_count(); ++i) {
     Frame* const frame = tx.ready()[i];
     if (is_earlier(frame)) {
-      ++counters.drops[static_cast<std::size_t>(Drop::kWrongQpState)];
+      ++counters.drops[Drop::kWrongQpState];
       port.releases.push_back(frame);
     } else {
       tx.ready()[kept++] = frame;

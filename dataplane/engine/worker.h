@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "abi/doorbell.h"
+#include "base/enum_array.h"
 #include "base/time.h"
 #include "dataplane/engine/turn/stalls.h"
 #include "dataplane/engine/wakeup.h"
@@ -51,7 +52,7 @@ struct WorkerCounters {
   std::uint64_t flushes_starved = 0;          // all records were in use
   std::uint64_t copies = 0;                   // through /proc/PID/mem, submitted to helper threads
   std::uint64_t copies_late = 0;              // that helpers didn't bring in time
-  std::array<std::uint64_t, kDropCount> drops{};  // index: Drop
+  EnumArray<Drop, std::uint64_t, kDropCount> drops{};
 };
 
 // Receives the frames that are for control. Copies them; false if there is no room. Any worker.

@@ -9,6 +9,7 @@
 #include <span>
 #include <vector>
 
+#include "base/enum_array.h"
 #include "base/probe.h"
 #include "base/time/running_time.h"
 #include "dataplane/engine/turn/capture.h"
@@ -150,9 +151,9 @@ struct Worker::State final : FaultSink {
 
   // The owner's rings. Requests go to the responder ring, answers to the completer ring, queue
   // pairs whose doorbell rang to the requester ring.
-  std::array<std::unique_ptr<Ring<Frame>>, 2> rings;  // index: Role
+  EnumArray<Role, std::unique_ptr<Ring<Frame>>, 2> rings;
   Ring<Qp> requester_ring{kRingEntries, Producers::kOne};
-  std::vector<std::array<Steered, 2>> steered;  // index: worker, Role
+  std::vector<EnumArray<Role, Steered, 2>> steered;  // index: worker
 
   CaptureWriter* capture = nullptr;  // nullptr: no capture
   std::uint32_t captured = 0;        // frames, of all captures: the source of serials

@@ -7,6 +7,8 @@
 #include <cstdint>
 #include <string_view>
 
+#include "base/enum_array.h"
+
 namespace uroce {
 
 enum class Failure : std::uint32_t {
@@ -22,11 +24,11 @@ struct FailureText {
   std::string_view name;
   std::string_view explanation;
 };
-inline constexpr std::array<FailureText, kFailureCount> kFailureTexts{{
+inline constexpr EnumArray<Failure, FailureText, kFailureCount> kFailureTexts{{{
     {"none", "it didn't fail"},
 #define UROCE_FAILURE(enumerator, name, explanation) {name, explanation},
 #include "dataplane/qp/failure.def"
 #undef UROCE_FAILURE
-}};
+}}};
 
 }  // namespace uroce

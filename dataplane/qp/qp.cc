@@ -311,7 +311,7 @@ void Qp::resume(Turn& turn) {
 }
 
 void Qp::settle(FaultRole role, std::uint32_t ticket, Access outcome, std::uint64_t failed_page) {
-  FaultSlot& slot = fault_slots_[static_cast<std::size_t>(role)];
+  FaultSlot& slot = fault_slots_[role];
   if (!slot.waiting || slot.ticket != ticket) {
     return;  // the role has been reset since
   }
@@ -322,7 +322,7 @@ void Qp::settle(FaultRole role, std::uint32_t ticket, Access outcome, std::uint6
 }
 
 void Qp::take_copy(std::unique_ptr<ProcMemCopy> copy) {
-  ProcMemSlot* const slow = fault_slots_[static_cast<std::size_t>(copy->role)].slow.get();
+  ProcMemSlot* const slow = fault_slots_[copy->role].slow.get();
   if (slow != nullptr && slow->id == copy->slot) {  // otherwise the role has been reset since
     slow->take(std::move(copy));
   }
@@ -333,7 +333,7 @@ MemoryScope Qp::memory(FaultRole role, const Turn& turn) {
           .pd = config_.pd,
           .qpn = config_.qpn,
           .faults = turn.faults,
-          .slot = &fault_slots_[static_cast<std::size_t>(role)],
+          .slot = &fault_slots_[role],
           .role = role,
           .now = turn.now,
           .withheld = turn.withheld && turn.faults != nullptr};
@@ -350,7 +350,7 @@ void Qp::fail(Turn& turn) {
 
 void Qp::fail_sending(Turn& turn) {
   attributes_.state = QpState::kSqe;
-  fault_slots_[static_cast<std::size_t>(FaultRole::kRequester)].reset();
+  fault_slots_[FaultRole::kRequester].reset();
   flush(turn);
 }
 

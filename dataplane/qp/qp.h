@@ -229,7 +229,7 @@ class Qp {
   }
   void prefetch_responding() const {
     responder_.prefetch_receiving();
-    prefetch_line(&fault_slots_[static_cast<std::size_t>(FaultRole::kResponder)]);
+    prefetch_line(&fault_slots_[FaultRole::kResponder]);
   }
   void take_attributes(const QpAttributes& from, std::uint32_t mask);
   [[nodiscard]] Drop admit(const Packet& packet) const;

@@ -3,10 +3,11 @@
 // Why a received frame was dropped. One line of drop.def makes the enumerator, its name and its
 // counter.
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <string_view>
+
+#include "base/enum_array.h"
 
 namespace uroce {
 
@@ -23,11 +24,11 @@ struct DropText {
   std::string_view name;
   std::string_view explanation;
 };
-inline constexpr std::array<DropText, kDropCount> kDropTexts{{
+inline constexpr EnumArray<Drop, DropText, kDropCount> kDropTexts{{{
     {"none", "not dropped"},
 #define UROCE_DROP(enumerator, name, explanation) {name, explanation},
 #include "dataplane/wire/drop.def"
 #undef UROCE_DROP
-}};
+}}};
 
 }  // namespace uroce

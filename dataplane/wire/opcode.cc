@@ -114,8 +114,8 @@ constexpr std::size_t code_of(Transport transport, const Row& row) {
   return static_cast<std::size_t>(static_cast<unsigned>(transport) << 5U) | row.code;
 }
 
-constexpr std::array<OpcodeInfo, 256> make_table() {
-  std::array<OpcodeInfo, 256> table{};
+constexpr EnumArray<Opcode, OpcodeInfo, 256> make_table() {
+  EnumArray<Opcode, OpcodeInfo, 256> table{};
   for (const Row& row : kRows) {
     const std::uint16_t xrc = row.request ? bit(Extension::kXrcEth) : kNothing;
     table[code_of(Transport::kRc, row)] = make_info(row, Transport::kRc, row.rc, kNothing);
@@ -133,30 +133,28 @@ constexpr std::array<OpcodeInfo, 256> make_table() {
   }
   // Annex A17.9.3: a congestion notification is a BTH and 16 reserved bytes.
   constexpr Row kCnpRow{0x01, Operation::kCnp, Place::kOnly, false, true, kNothing, "", "", ""};
-  table[static_cast<std::size_t>(Opcode::kCnp)] =
-      make_info(kCnpRow, Transport::kCnp, "CNP", kNothing);
+  table[Opcode::kCnp] = make_info(kCnpRow, Transport::kCnp, "CNP", kNothing);
   constexpr Row kAskRow{0x00, Operation::kKeptAsk, Place::kOnly, true, true, kNothing, "", "", ""};
-  table[static_cast<std::size_t>(Opcode::kKeptAsk)] =
+  table[Opcode::kKeptAsk] =
       make_info(kAskRow, Transport::kManufacturer, "UROCE KEPT ASK", kNothing);
   constexpr Row kReportRow{
       0x01, Operation::kKeptReport, Place::kOnly, false, true, kNothing, "", "", ""};
-  table[static_cast<std::size_t>(Opcode::kKeptReport)] =
+  table[Opcode::kKeptReport] =
       make_info(kReportRow, Transport::kManufacturer, "UROCE KEPT REPORT", kNothing);
   return table;
 }
 
 }  // namespace
 
-constexpr std::array<OpcodeInfo, 256> kOpcodeTable = make_table();
+constexpr EnumArray<Opcode, OpcodeInfo, 256> kOpcodeTable = make_table();
 
 static_assert(std::accumulate(kOpcodeTable.begin(), kOpcodeTable.end(), std::size_t{0},
                               [](std::size_t max, const OpcodeInfo& info) {
                                 return info.payload ? std::max<std::size_t>(max, info.header_length)
                                                     : max;
                               }) == kPayloadHeadersMax);
-static_assert(kOpcodeTable[static_cast<std::size_t>(Opcode::kRcWriteOnlyImm)].header_length == 32);
-static_assert(
-    kOpcodeTable[static_cast<std::size_t>(Opcode::kXrcWriteOnly)].offset(Extension::kReth) == 16);
-static_assert(kOpcodeTable[static_cast<std::size_t>(Opcode::kUdSendOnlyImm)].header_length == 24);
+static_assert(kOpcodeTable[Opcode::kRcWriteOnlyImm].header_length == 32);
+static_assert(kOpcodeTable[Opcode::kXrcWriteOnly].offset(Extension::kReth) == 16);
+static_assert(kOpcodeTable[Opcode::kUdSendOnlyImm].header_length == 24);
 
 }  // namespace uroce

@@ -9,6 +9,8 @@
 #include <cstdint>
 #include <string_view>
 
+#include "base/enum_array.h"
+
 namespace uroce {
 
 // BTH opcodes (IBTA vol. 1, 9.2.1): transport in bits 7:5, operation in bits 4:0.
@@ -158,10 +160,8 @@ struct OpcodeInfo {
 inline constexpr std::size_t kPayloadHeadersMax = 12 + 4 + 16 + 4;
 
 // All 256 opcodes; unknown ones have Operation::kInvalid.
-extern const std::array<OpcodeInfo, 256> kOpcodeTable;
+extern const EnumArray<Opcode, OpcodeInfo, 256> kOpcodeTable;
 
-[[nodiscard]] inline const OpcodeInfo& opcode_info(Opcode opcode) {
-  return kOpcodeTable[static_cast<std::size_t>(opcode)];
-}
+[[nodiscard]] inline const OpcodeInfo& opcode_info(Opcode opcode) { return kOpcodeTable[opcode]; }
 
 }  // namespace uroce

@@ -8,7 +8,7 @@
 namespace uroce {
 
 void FaultCounts::add(const PageFault& fault) {
-  ++by_role[static_cast<std::size_t>(fault.role)];
+  ++by_role[fault.role];
   writes += fault.request.write ? 1 : 0;
   asked += fault.asked ? 1 : 0;
   retries += fault.retries;
@@ -101,14 +101,13 @@ void FaultJournal::count(FaultStep step, Duration time) {
   // A worker's time is that of the beginning of its turn, which can be before the fault thread's.
   const auto width = static_cast<std::size_t>(std::bit_width(static_cast<std::uint64_t>(time)));
   const std::size_t bucket = static_cast<std::int64_t>(time) <= 0 ? 0 : width - 1;
-  histograms_[static_cast<std::size_t>(step)][std::min(bucket, kBuckets - 1)].fetch_add(
-      1, std::memory_order_relaxed);
+  histograms_[step][std::min(bucket, kBuckets - 1)].fetch_add(1, std::memory_order_relaxed);
 }
 
 std::array<std::uint64_t, FaultJournal::kBuckets> FaultJournal::histogram(FaultStep step) const {
   std::array<std::uint64_t, kBuckets> counts{};
   for (std::size_t i = 0; i < kBuckets; ++i) {
-    counts[i] = histograms_[static_cast<std::size_t>(step)][i].load(std::memory_order_relaxed);
+    counts[i] = histograms_[step][i].load(std::memory_order_relaxed);
   }
   return counts;
 }

@@ -10,12 +10,13 @@
 #include <mutex>
 #include <vector>
 
+#include "base/enum_array.h"
 #include "mmu/faults/page_fault.h"
 
 namespace uroce {
 
 struct FaultCounts {
-  std::array<std::uint64_t, kFaultRoles> by_role{};  // index: FaultRole
+  EnumArray<FaultRole, std::uint64_t, kFaultRoles> by_role{};
   std::uint64_t writes = 0;
   std::uint64_t asked = 0;    // the program had to be asked; the others only needed populating
   std::uint64_t retries = 0;  // steps made again because of an invalidation
@@ -83,7 +84,7 @@ class FaultJournal {
 
  private:
   // Relaxed: counts order nothing.
-  std::array<std::array<std::atomic<std::uint64_t>, kBuckets>, kFaultSteps> histograms_{};
+  EnumArray<FaultStep, std::array<std::atomic<std::uint64_t>, kBuckets>, kFaultSteps> histograms_{};
   mutable std::mutex mutex_;
   std::vector<FaultTrace> traces_;  // a ring once it is full
   std::size_t next_ = 0;

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <memory>
 
+#include "base/enum_array.h"
 #include "base/time.h"
 #include "mmu/access.h"
 #include "mmu/proc_mem/proc_mem_copy.h"
@@ -100,7 +101,7 @@ struct FaultSlot {
   }
   void reset() { *this = {.ticket = ticket + 1}; }
 };
-using FaultSlots = std::array<FaultSlot, kFaultRoles>;
+using FaultSlots = EnumArray<FaultRole, FaultSlot, kFaultRoles>;
 
 // The outcome of trying to populate a page in the worker, without a fault. kLater: there is other
 // work first; the sink resumes the role.

@@ -115,7 +115,7 @@ TEST_F(Captures, parse_and_verify_as_the_index_says) {
     for (const auto& bytes : frames) {
       OwnedFrame owned(bytes);
       const Drop headers = parse_headers(owned.frame);
-      ASSERT_EQ(headers, Drop::kNone) << kDropTexts[static_cast<std::size_t>(headers)].name;
+      ASSERT_EQ(headers, Drop::kNone) << kDropTexts[headers].name;
       ++kinds[kind_of(owned.frame.packet)];
       const Drop drop = parse(owned.frame);
       EXPECT_TRUE(drop == Drop::kNone || drop == Drop::kBadIcrc);

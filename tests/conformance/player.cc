@@ -237,8 +237,7 @@ std::string Player::deliver(const Line& line) {
   if (rig_->receive(headers, payload, line.has("stranger")) != Step::kDone) {
     return "the packet was parked";
   }
-  return compare(line, "drop",
-                 std::string(kDropTexts[static_cast<std::size_t>(rig_->last_drop())].name));
+  return compare(line, "drop", std::string(kDropTexts[rig_->last_drop()].name));
 }
 
 void Player::transmit() {

@@ -45,9 +45,7 @@ std::string run_seed(std::uint64_t seed, bool verbose, Outcome* sum) {
 }
 
 void print(const Outcome& sum) {
-  const auto role = [&](FaultRole which) {
-    return sum.faults.by_role[static_cast<std::size_t>(which)];
-  };
+  const auto role = [&](FaultRole which) { return sum.faults.by_role[which]; };
   std::printf("  %" PRIu64 " requests, %" PRIu64 " frames, %" PRIu64 " flows broken by intention\n",
               sum.requests, sum.frames, sum.broken);
   std::printf("  bottlenecks marked %" PRIu64 " frames and dropped %" PRIu64 "\n", sum.marked,

@@ -48,7 +48,7 @@ std::uint32_t Notices::limit(Notice::Kind kind) {
 
 // Reserves a place for a notice of this kind, before anything is allocated for it.
 bool Notices::reserve(Notice::Kind kind) {
-  std::atomic<std::uint32_t>& waiting = waiting_[static_cast<std::size_t>(kind)];
+  std::atomic<std::uint32_t>& waiting = waiting_[kind];
   if (waiting.fetch_add(1, std::memory_order_acquire) < limit(kind)) {
     return true;
   }
@@ -90,7 +90,7 @@ bool Notices::put_frame(Notice::Kind kind, std::uint16_t port, std::span<const s
   static_assert(static_cast<std::size_t>(Notice::Kind::kFrame) == 0 &&
                 static_cast<std::size_t>(Notice::Kind::kMad) == 1);
   const std::uint8_t senders = group_of(sender);
-  auto& of_group = waiting_of_group_[static_cast<std::size_t>(kind)][senders];
+  auto& of_group = waiting_of_group_[kind][senders];
   if (of_group.fetch_add(1, std::memory_order_acquire) >= limit(kind) / kGroupShare) {
     of_group.fetch_sub(1, std::memory_order_relaxed);
     dropped_.fetch_add(1, std::memory_order_relaxed);
@@ -155,10 +155,9 @@ bool Notices::dequeue_other(Notice* notice) {
     return false;
   }
   const std::unique_ptr<Notice> owned(pointer);
-  waiting_[static_cast<std::size_t>(owned->kind)].fetch_sub(1, std::memory_order_release);
+  waiting_[owned->kind].fetch_sub(1, std::memory_order_release);
   if (owned->kind == Notice::Kind::kFrame || owned->kind == Notice::Kind::kMad) {
-    waiting_of_group_[static_cast<std::size_t>(owned->kind)][owned->senders].fetch_sub(
-        1, std::memory_order_release);
+    waiting_of_group_[owned->kind][owned->senders].fetch_sub(1, std::memory_order_release);
   }
   *notice = std::move(*owned);
   return true;

@@ -7,6 +7,7 @@
 #include <atomic>
 #include <cstdint>
 
+#include "base/enum_array.h"
 #include "base/event_fd.h"
 #include "dataplane/engine/worker.h"
 #include "dataplane/port/ring.h"
@@ -82,9 +83,10 @@ class Notices final : public EventSink, public FrameSink {
   std::atomic<bool> signalled_{false};
   // The number of each kind in the ring or about to be. Control decrements (release) after it has
   // taken a notice out; a producer that reserves a place (acquire) finds room.
-  std::array<std::atomic<std::uint32_t>, kKinds> waiting_{};
+  EnumArray<Notice::Kind, std::atomic<std::uint32_t>, kKinds> waiting_{};
   // The same of each group of senders, of kFrame and kMad.
-  std::array<std::array<std::atomic<std::uint32_t>, kSenderGroups>, 2> waiting_of_group_{};
+  EnumArray<Notice::Kind, std::array<std::atomic<std::uint32_t>, kSenderGroups>, 2>
+      waiting_of_group_{};
   std::atomic<std::uint64_t> dropped_{0};  // a counter, relaxed
 };
 

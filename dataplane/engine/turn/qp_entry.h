@@ -10,6 +10,7 @@
 #include <memory>
 #include <vector>
 
+#include "base/enum_array.h"
 #include "base/prefetch.h"
 #include "base/time.h"
 #include "dataplane/qp/qp.h"
@@ -21,12 +22,12 @@ enum class Role : std::uint8_t { kCompleter = 0, kResponder = 1 };
 
 struct RunGroup;
 
-// Frames of a queue pair that wait. Index: Role.
+// Frames of a queue pair that wait.
 struct WaitingFrames {
   static constexpr std::uint32_t kNoKeeper = std::numeric_limits<std::uint32_t>::max();
 
-  std::array<std::vector<Frame*>, 2> parked{};  // for memory, oldest first
-  std::array<std::vector<Frame*>, 2> kept{};    // for an earlier one that is missing, by PSN
+  EnumArray<Role, std::vector<Frame*>, 2> parked{};  // for memory, oldest first
+  EnumArray<Role, std::vector<Frame*>, 2> kept{};    // for an earlier one that is missing, by PSN
   Time kept_at = 0;                  // when the newest of those came, in the running time
   std::uint32_t keeper = kNoKeeper;  // the place among the worker's keepers
 };
@@ -78,10 +79,10 @@ struct alignas(kCacheLine) QpEntry {
   [[nodiscard]] std::uint32_t read_frames_counted() const { return reads_silent ? 0 : read_frames; }
 
   [[nodiscard]] bool parks(Role role) const {
-    return waiting != nullptr && !waiting->parked[static_cast<std::size_t>(role)].empty();
+    return waiting != nullptr && !waiting->parked[role].empty();
   }
   [[nodiscard]] bool keeps(Role role) const {
-    return waiting != nullptr && !waiting->kept[static_cast<std::size_t>(role)].empty();
+    return waiting != nullptr && !waiting->kept[role].empty();
   }
   [[nodiscard]] bool keeps() const { return keeps(Role::kCompleter) || keeps(Role::kResponder); }
   WaitingFrames& make_waiting() {

@@ -12,7 +12,7 @@ namespace uroce {
 // The queue pair makes sure that none is kept twice, and limits how many.
 void Worker::State::keep(QpEntry& entry, Role role, Frame* frame) {
   WaitingFrames& waiting = entry.make_waiting();
-  auto& frames = waiting.kept[static_cast<std::size_t>(role)];
+  auto& frames = waiting.kept[role];
   const auto behind = std::find_if(frames.rbegin(), frames.rend(), [frame](const Frame* other) {
     return psn_difference(other->packet.psn, frame->packet.psn) < 0;
   });
@@ -43,7 +43,7 @@ void Worker::State::stop_keeping(QpEntry& entry) {
 // After a frame that the queue pair has finished: passes those that are next now. REQUIRES: some
 // are kept.
 void Worker::State::deliver_kept(QpEntry& entry, Role role) {
-  auto& frames = entry.waiting->kept[static_cast<std::size_t>(role)];
+  auto& frames = entry.waiting->kept[role];
   std::vector<Frame*>::difference_type given = 0;
   Frame* parks = nullptr;
   while (given < std::ssize(frames) && parks == nullptr) {
@@ -75,7 +75,7 @@ void Worker::State::drop_kept(QpEntry& entry, Role role) {
   if (!entry.keeps(role)) {
     return;
   }
-  auto& frames = entry.waiting->kept[static_cast<std::size_t>(role)];
+  auto& frames = entry.waiting->kept[role];
   for (Frame* frame : frames) {
     drop(frame, Drop::kOutOfSequence);
   }
@@ -138,8 +138,8 @@ void Worker::State::release_waiting(QpEntry& entry) {
     return;
   }
   for (const Role role : {Role::kCompleter, Role::kResponder}) {
-    const auto& parked_ones = entry.waiting->parked[static_cast<std::size_t>(role)];
-    const auto& kept_ones = entry.waiting->kept[static_cast<std::size_t>(role)];
+    const auto& parked_ones = entry.waiting->parked[role];
+    const auto& kept_ones = entry.waiting->kept[role];
     parked -= static_cast<std::uint32_t>(parked_ones.size());
     if (!kept_ones.empty()) {
       kept_frames.remove(entry.qp->config().user, static_cast<std::uint32_t>(kept_ones.size()));
@@ -147,7 +147,7 @@ void Worker::State::release_waiting(QpEntry& entry) {
     for (const auto* frames : {&parked_ones, &kept_ones}) {
       std::for_each(frames->begin(), frames->end(), [this](Frame* frame) { release(frame); });
     }
-    entry.waiting->kept[static_cast<std::size_t>(role)].clear();
+    entry.waiting->kept[role].clear();
   }
   stop_keeping(entry);
   entry.waiting.reset();

@@ -197,7 +197,7 @@ void Worker::State::resume(QpEntry& entry) {
       continue;
     }
     std::vector<Frame*> frames;
-    frames.swap(entry.waiting->parked[static_cast<std::size_t>(role)]);
+    frames.swap(entry.waiting->parked[role]);
     parked -= static_cast<std::uint32_t>(frames.size());
     for (Frame* frame : frames) {
       deliver(entry, role, frame);
@@ -209,7 +209,7 @@ void Worker::State::resume(QpEntry& entry) {
 // Keeps a frame until its queue pair's memory is there. A peer that sends more than may wait, or
 // times out and retransmits, gets an RNR NAK.
 void Worker::State::park(QpEntry& entry, Role role, Frame* frame) {
-  auto& waiting = entry.make_waiting().parked[static_cast<std::size_t>(role)];
+  auto& waiting = entry.make_waiting().parked[role];
   const bool again = !waiting.empty() && entry.qp->config().reliable() &&
                      psn_difference(frame->packet.psn, waiting.back()->packet.psn) <= 0;
   // While others wait too, a queue pair leaves them half of the space.

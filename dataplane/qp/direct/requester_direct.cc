@@ -106,7 +106,7 @@ bool Requester::take_directly(const DirectAnswer& answer, Turn& turn) {
   }
   const std::uint32_t tail = queue_.tail();
   const SendEntry& entry = queue_.entry(tail);
-  const FaultSlot& slot = qp_.fault_slots_[static_cast<std::size_t>(FaultRole::kCompleter)];
+  const FaultSlot& slot = qp_.fault_slots_[FaultRole::kCompleter];
   const bool reads = entry.opcode == abi::WrOpcode::kRdmaRead;
   const std::uint32_t first = psn_distance(entry.first_psn, answer.psn);
   const std::uint32_t offset = first << mtu_shift_;

@@ -18,7 +18,7 @@ bool Responder::settled() const {
 }
 
 bool Responder::execute_directly(const Request& request, Turn& turn) {
-  const FaultSlot& slot = qp_->fault_slots_[static_cast<std::size_t>(FaultRole::kResponder)];
+  const FaultSlot& slot = qp_->fault_slots_[FaultRole::kResponder];
   // Bytes of the message that are on their way to memory that isn't mapped are waited for when its
   // last packet is parked.
   const bool others_waited_for = slot.parked || (!request.info.first && slot.slow != nullptr);

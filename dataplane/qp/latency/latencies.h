@@ -9,6 +9,7 @@
 #include <new>
 #include <string_view>
 
+#include "base/enum_array.h"
 #include "dataplane/qp/latency/latency_histogram.h"
 
 namespace uroce {
@@ -54,9 +55,7 @@ class Latencies {
   }
 
   // nullptr: there was none.
-  [[nodiscard]] const LatencyHistogram* find(LatencyKind of) const {
-    return histograms_[static_cast<std::size_t>(of)].get();
-  }
+  [[nodiscard]] const LatencyHistogram* find(LatencyKind of) const { return histograms_[of].get(); }
 
   Latencies& operator+=(const Latencies& other) {
     for (std::size_t i = 0; i < kLatencyCount; ++i) {
@@ -86,7 +85,7 @@ class Latencies {
     return histograms_[of].get();
   }
 
-  std::array<std::unique_ptr<LatencyHistogram>, kLatencyCount> histograms_;
+  EnumArray<LatencyKind, std::unique_ptr<LatencyHistogram>, kLatencyCount> histograms_;
   std::array<std::uint8_t, kLatencyCount> newest_buckets_{};  // that were counted in
   std::uint8_t newest_ = 0;                                   // of the kinds of operations
 };

@@ -95,7 +95,7 @@ void Responder::busy(std::uint32_t psn, const Turn& turn) {
   }
   Duration wait = turn.faults == nullptr ? 0 : kBusyFactor * turn.faults->usual_time();
   for (const FaultRole role : {FaultRole::kResponder, FaultRole::kAnswer}) {
-    const FaultSlot& slot = qp_->fault_slots_[static_cast<std::size_t>(role)];
+    const FaultSlot& slot = qp_->fault_slots_[role];
     wait = std::max(wait, slot.parked ? turn.now - slot.since : 0);
   }
   busy_timer_code_ = rnr_timer_code(wait);

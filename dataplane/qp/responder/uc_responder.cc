@@ -73,8 +73,6 @@ void Responder::drop_incomplete_message(Turn& turn) {
 
 // Bytes collected to be stored through /proc/PID/mem aren't stored with the next message: by then
 // their memory may have been deregistered, and be in the program's use again.
-void Responder::forget_stores() {
-  qp_->fault_slots_[static_cast<std::size_t>(FaultRole::kResponder)].slow.reset();
-}
+void Responder::forget_stores() { qp_->fault_slots_[FaultRole::kResponder].slow.reset(); }
 
 }  // namespace uroce

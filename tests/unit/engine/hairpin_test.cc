@@ -123,7 +123,7 @@ TEST(Hairpin, WhatStillWaitsToBeSentReachesNoLaterLife) {
     pair.b.post_recv(6, {});
     own.settle();
     EXPECT_FALSE(pair.b.poll_recv()) << receiver_first;
-    EXPECT_EQ(own.worker.counters().drops[static_cast<std::size_t>(Drop::kWrongQpState)], 1U);
+    EXPECT_EQ(own.worker.counters().drops[Drop::kWrongQpState], 1U);
 
     pair.a.post_send(send_wr(7, abi::WrOpcode::kSend), {});
     pair.a.ring(0);

@@ -87,7 +87,7 @@ class LostParked : public testing::Test {
   }
   std::uint64_t dropped() {
     note_drops(stations_.b.worker.counters().drops);
-    return stations_.b.worker.counters().drops[static_cast<std::size_t>(Drop::kParkFull)];
+    return stations_.b.worker.counters().drops[Drop::kParkFull];
   }
 
   Quiescence quiescence_;

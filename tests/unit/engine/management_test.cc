@@ -57,7 +57,7 @@ class Management : public testing::Test {
   }
   std::uint64_t drops(Drop reason) {
     note_drops(worker_.counters().drops);
-    return worker_.counters().drops[static_cast<std::size_t>(reason)];
+    return worker_.counters().drops[reason];
   }
 
   Quiescence quiescence_;

@@ -170,7 +170,7 @@ class Multicast : public testing::Test {
     std::uint64_t sum = 0;
     for (auto& worker : workers_) {
       note_drops(worker->counters().drops);
-      sum += worker->counters().drops[static_cast<std::size_t>(reason)];
+      sum += worker->counters().drops[reason];
     }
     return sum;
   }

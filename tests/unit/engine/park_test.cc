@@ -24,7 +24,7 @@ TEST(WorkerPark, ParksABoundedNumberOfFramesAndDropsTheRest) {
   stations.settle();
   EXPECT_FALSE(stations.pair.a.poll_send());
   note_drops(stations.b.worker.counters().drops);
-  EXPECT_GT(stations.b.worker.counters().drops[static_cast<std::size_t>(Drop::kParkFull)], 0U);
+  EXPECT_GT(stations.b.worker.counters().drops[Drop::kParkFull], 0U);
 
   missing = nullptr;
   stations.b.worker.resume(stations.pair.b.qp());

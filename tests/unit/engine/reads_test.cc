@@ -57,7 +57,7 @@ class ReadsTest : public testing::Test {
 
   [[nodiscard]] std::uint64_t ring_full() const {
     note_drops(a_[0]->counters().drops);
-    return a_[0]->counters().drops[static_cast<std::size_t>(Drop::kRingFull)];
+    return a_[0]->counters().drops[Drop::kRingFull];
   }
 
   // Runs turns of the owner until `count` READs are done.

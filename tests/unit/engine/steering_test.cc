@@ -97,7 +97,7 @@ TEST_F(SteeringTest, AFrameThatWasHandedOverReachesNoLaterLife) {
                            state == QpState::kReset ? kQpMaskState : kAll);
   }
   workers_[1]->poll(1);
-  EXPECT_EQ(workers_[1]->counters().drops[static_cast<std::size_t>(Drop::kWrongQpState)], kFrames);
+  EXPECT_EQ(workers_[1]->counters().drops[Drop::kWrongQpState], kFrames);
   Frame* answer = nullptr;
   EXPECT_EQ(far_->rx_burst(1, &answer, 1, 0), 0U);
 }
@@ -106,7 +106,7 @@ TEST_F(SteeringTest, AFrameThatWasHandedOverReachesNoLaterLife) {
 // its cache.
 TEST_F(SteeringTest, TheOwnerDetectsADamagedFrame) {
   const auto dropped = [this](std::size_t worker, Drop reason) {
-    return workers_[worker]->counters().drops[static_cast<std::size_t>(reason)];
+    return workers_[worker]->counters().drops[reason];
   };
   workers_[1]->add_qp(pair_.b.qp());
   arrive_by(pair_.attributes(true).path, 0, 1, std::byte{1});
@@ -133,8 +133,8 @@ TEST_F(SteeringTest, FramesWithoutAnOwnerAreCheckedWhereReceived) {
   arrive_by(elsewhere, 0, 1);
   workers_[0]->poll(1);
   const auto& drops = workers_[0]->counters().drops;
-  EXPECT_EQ(drops[static_cast<std::size_t>(Drop::kBadIcrc)], 1U);
-  EXPECT_EQ(drops[static_cast<std::size_t>(Drop::kNotOurAddress)], 1U);
+  EXPECT_EQ(drops[Drop::kBadIcrc], 1U);
+  EXPECT_EQ(drops[Drop::kNotOurAddress], 1U);
 }
 
 TEST_F(SteeringTest, FramesBeyondTheOwnersRingAreDroppedAndCounted) {

@@ -16,7 +16,7 @@ namespace {
 
 std::uint64_t drops(const Worker& worker, Drop reason) {
   note_drops(worker.counters().drops);
-  return worker.counters().drops[static_cast<std::size_t>(reason)];
+  return worker.counters().drops[reason];
 }
 
 struct KeptFrames final : FrameSink {

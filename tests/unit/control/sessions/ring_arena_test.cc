@@ -133,8 +133,8 @@ TEST_F(RingArenaTest, TheProgramSeesTheSameMemory) {
 TEST(RingArenaLimits, TheRemainderIsUsableRingByRing) {
   Amounts amounts;
   amounts.fill(1'000);
-  amounts[static_cast<std::size_t>(Limit::kQueueMemory)] = 2 * (40U << 10U) * 64 / 63 + 64;
-  amounts[static_cast<std::size_t>(Limit::kAddressSpace)] = 1U << 30U;
+  amounts[Limit::kQueueMemory] = 2 * (40U << 10U) * 64 / 63 + 64;
+  amounts[Limit::kAddressSpace] = 1U << 30U;
   Shares shares{amounts};
   RingArena arena{shares.of({.uid = 12'345})};
   std::vector<RingArena::Rings> rings;
