@@ -4,7 +4,7 @@
 #include <sstream>
 
 #include "dataplane/qp/names.h"
-#include "dataplane/wire/crc32.h"
+#include "dataplane/wire/crc/crc32.h"
 
 namespace uroce::replay {
 namespace {

@@ -9,7 +9,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "dataplane/wire/crc32.h"
+#include "dataplane/wire/crc/crc32.h"
 
 namespace uroce {
 

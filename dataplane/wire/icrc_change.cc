@@ -6,7 +6,7 @@
 #include <array>
 
 #include "base/check.h"
-#include "dataplane/wire/crc32.h"
+#include "dataplane/wire/crc/crc32.h"
 
 namespace uroce {
 namespace {

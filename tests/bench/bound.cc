@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "base/check.h"
-#include "dataplane/wire/crc32.h"
+#include "dataplane/wire/crc/crc32.h"
 #include "dataplane/wire/icrc.h"
 
 namespace uroce::bench {

@@ -33,7 +33,7 @@ STEPS = (
     ("complete", r"Qp::complete|qp/queues/completion_queue"),
     ("ack", r"qp/requester/completer|responder_transmit|send_small|Responder::transmit"),
     ("receive", r"Qp::receive|Qp::admit|Qp::expects|engine/receive|wire/parse|wire/packet|Worker::State::(steer|deliver|drain_frames|is_own)"),
-    ("checksum", r"wire/crc32|wire/icrc"),
+    ("checksum", r"wire/crc/|wire/icrc"),
     ("memory", r"qp/memory/memory|direct/locate|direct/byte_runs|/mmu/|Qp::memory"),
     ("respond", r"qp/responder/responder|responder_direct|qp/queues/receive_queue|qp/direct/request\.h|execute_directly"),
     ("build", r"qp/requester/requester|requester_direct|qp/queues/send_queue|wire/build|wire/frame_writer|wire/layout|qp/opcode_for|unreliable_requester"),

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "dataplane/wire/build.h"
-#include "dataplane/wire/crc32.h"
+#include "dataplane/wire/crc/crc32.h"
 #include "dataplane/wire/frame.h"
 
 namespace uroce {

@@ -9,6 +9,7 @@ _MAY_INCLUDE = {
     "abi": ["base"],
     "shares": ["base"],
     "mmu": ["base", "abi", "shares"],
+    "dataplane/wire/crc": ["base"],
     "dataplane/wire": ["base"],
     "dataplane/qp/recovery": ["base", "dataplane/wire"],
     "dataplane/qp/congestion": ["base"],
@@ -60,8 +61,8 @@ _MAY_INCLUDE = {
 _OURS = ("base/", "abi/", "shares/", "dataplane/", "mmu/", "control/", "verbs_shim/", "apps/", "tests/", "dts/")
 
 # Sans-I/O: no clock, thread, lock or DPDK below the engine.
-_PURE = ("abi", "dataplane/wire", "dataplane/qp", "dataplane/qp/memory", "dataplane/qp/recovery", "dataplane/qp/congestion",
-         "control/cm")
+_PURE = ("abi", "dataplane/wire", "dataplane/wire/crc", "dataplane/qp", "dataplane/qp/memory", "dataplane/qp/recovery",
+         "dataplane/qp/congestion", "control/cm")
 _IMPURE_HEADER = re.compile(r"(rte_\w+\.h|thread|mutex|chrono|condition_variable|iostream|future|"
                             r"pthread\.h|sys/socket\.h|unistd\.h)$")
 _INCLUDE = re.compile(r'^\s*#\s*include\s+(["<])([^">]+)[">]')

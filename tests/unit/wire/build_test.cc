@@ -6,7 +6,7 @@
 
 #include <algorithm>
 
-#include "dataplane/wire/crc32.h"
+#include "dataplane/wire/crc/crc32.h"
 #include "dataplane/wire/layout.h"
 #include "tests/wire/sample.h"
 

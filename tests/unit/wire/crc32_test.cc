@@ -1,7 +1,7 @@
 // CRC-32: every kernel against libdeflate, at every length up to a frame and beyond, at all
 // relevant alignments, as a whole and in pieces.
 
-#include "dataplane/wire/crc32.h"
+#include "dataplane/wire/crc/crc32.h"
 
 #include <gtest/gtest.h>
 #include <libdeflate.h>

@@ -4,7 +4,7 @@
 
 #include <gtest/gtest.h>
 
-#include "dataplane/wire/crc32.h"
+#include "dataplane/wire/crc/crc32.h"
 #include "tests/wire/sample.h"
 
 namespace uroce::test {

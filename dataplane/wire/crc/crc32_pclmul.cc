@@ -1,7 +1,7 @@
-// CRC-32 by PCLMULQDQ: four accumulators of 16 bytes (wire/crc32_fold.h).
+// CRC-32 by PCLMULQDQ: four accumulators of 16 bytes (wire/crc/crc32_fold.h).
 
-#include "dataplane/wire/crc32.h"
-#include "dataplane/wire/crc32_fold.h"
+#include "dataplane/wire/crc/crc32.h"
+#include "dataplane/wire/crc/crc32_fold.h"
 
 #define UROCE_PCLMUL_ENTRY [[gnu::target("pclmul,sse4.1")]]
 

@@ -1,6 +1,6 @@
 // Which CRC-32 kernel this processor runs.
 
-#include "dataplane/wire/crc32.h"
+#include "dataplane/wire/crc/crc32.h"
 
 #include <x86intrin.h>
 

@@ -12,8 +12,8 @@
 // The attributes can't be parameters of a template: gcc inlines no function that was compiled for a
 // better processor into one for a lesser.
 
-#include "dataplane/wire/crc32.h"
-#include "dataplane/wire/crc32_fold.h"
+#include "dataplane/wire/crc/crc32.h"
+#include "dataplane/wire/crc/crc32_fold.h"
 
 namespace uroce {
 namespace {
@@ -28,7 +28,7 @@ static_assert(Wide::kLengthMin >= kStride);
 constexpr Keys kByStride = keys_for(8 * kStride);
 constexpr Keys kByVector = keys_for(8 * Wide::kBytes);
 
-// One vector of an Input (wire/crc32_fold.h).
+// One vector of an Input (wire/crc/crc32_fold.h).
 template <bool kStart, bool kCopy, bool kMasked>
 UROCE_WIDE Vector next_wide(Input<kCopy, kMasked>& input) {
   Vector block = Wide::load(input.source);

@@ -2,7 +2,7 @@
 
 #include <string_view>
 
-#include "dataplane/wire/crc32_fold.h"
+#include "dataplane/wire/crc/crc32_fold.h"
 
 #define UROCE_WIDE \
   [[gnu::target("pclmul,sse4.1,vpclmulqdq,avx512f,avx512vl,avx512bw"), gnu::always_inline]] inline
@@ -52,7 +52,7 @@ struct Wide {
 }  // namespace
 }  // namespace uroce::crc32_wide
 
-#include "dataplane/wire/crc32_wide.h"
+#include "dataplane/wire/crc/crc32_wide.h"
 
 namespace uroce {
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "dataplane/wire/crc32.h"
+#include "dataplane/wire/crc/crc32.h"
 
 namespace uroce {
 namespace {

@@ -3,7 +3,7 @@
 
 #include <string_view>
 
-#include "dataplane/wire/crc32_fold.h"
+#include "dataplane/wire/crc/crc32_fold.h"
 
 #define UROCE_WIDE [[gnu::target("pclmul,sse4.1,vpclmulqdq,avx2"), gnu::always_inline]] inline
 #define UROCE_WIDE_ENTRY [[gnu::target("pclmul,sse4.1,vpclmulqdq,avx2")]]
@@ -51,7 +51,7 @@ struct Wide {
 }  // namespace
 }  // namespace uroce::crc32_wide
 
-#include "dataplane/wire/crc32_wide.h"
+#include "dataplane/wire/crc/crc32_wide.h"
 
 namespace uroce {
 
