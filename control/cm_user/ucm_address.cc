@@ -165,24 +165,16 @@ Status resolve(User& user, const Call& call, const ResolveRequest& request) {
 
 }  // namespace
 
-Status bind_ip(User& user, Call& call) {
+Status bind_ip(User& user, Id& id, Call& call) {
   const auto body = call.as<rdma_ucm_bind_ip>();
-  const auto id = find_id(user, call.channel, body.id);
-  if (!id) {
-    return id.error();
-  }
   const auto endpoint = endpoint_in(body.addr);
-  return endpoint ? bind(user.service(), **id, *endpoint) : Status(endpoint.error());
+  return endpoint ? bind(user.service(), id, *endpoint) : Status(endpoint.error());
 }
 
-Status bind_any(User& user, Call& call) {
+Status bind_any(User& user, Id& id, Call& call) {
   const auto body = call.as<rdma_ucm_bind>();
-  const auto id = find_id(user, call.channel, body.id);
-  if (!id) {
-    return id.error();
-  }
   const auto endpoint = endpoint_in(body.addr);
-  return endpoint ? bind(user.service(), **id, *endpoint) : Status(endpoint.error());
+  return endpoint ? bind(user.service(), id, *endpoint) : Status(endpoint.error());
 }
 
 Status resolve_ip(User& user, Call& call) {
@@ -206,16 +198,12 @@ Status resolve_any(User& user, Call& call) {
 }
 
 // There is no route to resolve on Ethernet.
-Status resolve_route(User& user, Call& call) {
-  const auto id = find_id(user, call.channel, call.as<rdma_ucm_resolve_route>().id);
-  if (!id) {
-    return id.error();
+Status resolve_route(User& /*user*/, Id& id, Call& /*call*/) {
+  if (id.state != IdState::kAddressResolved) {
+    return wrong_state(id, "rdma_resolve_route");
   }
-  if ((*id)->state != IdState::kAddressResolved) {
-    return wrong_state(**id, "rdma_resolve_route");
-  }
-  (*id)->state = IdState::kRouteResolved;
-  report(**id, EventNumber::kRouteResolved);
+  id.state = IdState::kRouteResolved;
+  report(id, EventNumber::kRouteResolved);
   return ok();
 }
 

@@ -37,8 +37,6 @@ struct Call {
   }
 };
 
-using CommandHandler = Status (*)(User& user, Call& call);
-
 // Runs one command and delivers the events that it causes. EINVAL; ENOSYS: no such command.
 Status run_command(User& user, std::uint32_t number, Call& call);
 
@@ -65,37 +63,39 @@ struct WriteEvent {
 // Whether a program may write events with this number (enum EventNumber).
 bool is_written(std::uint32_t event);
 
+// The handlers. Those with an Id get the one that the command names (find_id).
+
 // Ids and events (ucm_commands.cc, ucm_id.cc)
 Status create_id(User& user, Call& call);
-Status destroy_id(User& user, Call& call);
+Status destroy_id(User& user, Id& id, Call& call);
 Status migrate_id(User& user, Call& call);
 Status get_event(User& user, Call& call);
-Status set_option(User& user, Call& call);
-Status notify(User& user, Call& call);
-Status write_event(User& user, Call& call);  // ucm_write_event.cc
+Status set_option(User& user, Id& id, Call& call);
+Status notify(User& user, Id& id, Call& call);
+Status write_event(User& user, Id& id, Call& call);  // ucm_write_event.cc
 
 // Addresses (ucm_address.cc)
-Status bind_ip(User& user, Call& call);
-Status bind_any(User& user, Call& call);
+Status bind_ip(User& user, Id& id, Call& call);
+Status bind_any(User& user, Id& id, Call& call);
 Status resolve_ip(User& user, Call& call);
 Status resolve_any(User& user, Call& call);
-Status resolve_route(User& user, Call& call);
+Status resolve_route(User& user, Id& id, Call& call);
 
 // Queries of an id's attributes (ucm_query.cc)
-Status query_route(User& user, Call& call);
-Status query(User& user, Call& call);
-Status init_qp_attr(User& user, Call& call);
+Status query_route(User& user, Id& id, Call& call);
+Status query(User& user, Id& id, Call& call);
+Status init_qp_attr(User& user, Id& id, Call& call);
 
 // Connections (ucm_connect.cc)
-Status connect(User& user, Call& call);
-Status listen(User& user, Call& call);
-Status accept(User& user, Call& call);
-Status reject(User& user, Call& call);
-Status disconnect(User& user, Call& call);
+Status connect(User& user, Id& id, Call& call);
+Status listen(User& user, Id& id, Call& call);
+Status accept(User& user, Id& id, Call& call);
+Status reject(User& user, Id& id, Call& call);
+Status disconnect(User& user, Id& id, Call& call);
 
 // Multicast (ucm_multicast.cc)
-Status join_ip_multicast(User& user, Call& call);
-Status join_multicast(User& user, Call& call);
+Status join_ip_multicast(User& user, Id& id, Call& call);
+Status join_multicast(User& user, Id& id, Call& call);
 Status leave_multicast(User& user, Call& call);
 
 }  // namespace uroce::control::cm_user

@@ -160,13 +160,8 @@ bool needs_no_disconnect(const Id& id, const cm::Manager& manager) {
 
 }  // namespace
 
-Status connect(User& user, Call& call) {
+Status connect(User& user, Id& id, Call& call) {
   const auto body = call.as<rdma_ucm_connect>();
-  const auto found = find_id(user, call.channel, body.id);
-  if (!found) {
-    return found.error();
-  }
-  Id& id = **found;
   if (id.state != IdState::kRouteResolved) {
     return wrong_state(id, "rdma_connect");
   }
@@ -189,13 +184,7 @@ Status connect(User& user, Call& call) {
   return ok();
 }
 
-Status listen(User& user, Call& call) {
-  const auto body = call.as<rdma_ucm_listen>();
-  const auto found = find_id(user, call.channel, body.id);
-  if (!found) {
-    return found.error();
-  }
-  Id& id = **found;
+Status listen(User& user, Id& id, Call& /*call*/) {
   Service& service = user.service();
   if (id.state == IdState::kIdle) {
     // An id without an address listens on all addresses, at any port.
@@ -231,13 +220,8 @@ Status listen(User& user, Call& call) {
   return ok();
 }
 
-Status accept(User& user, Call& call) {
+Status accept(User& user, Id& id, Call& call) {
   const auto body = call.as<rdma_ucm_accept>();
-  const auto found = find_id(user, call.channel, body.id);
-  if (!found) {
-    return found.error();
-  }
-  Id& id = **found;
   if (body.conn_param.valid == 0) {
     return send_ready(user, id);
   }
@@ -253,13 +237,8 @@ Status accept(User& user, Call& call) {
   return status;
 }
 
-Status reject(User& user, Call& call) {
+Status reject(User& user, Id& id, Call& call) {
   const auto body = call.as<rdma_ucm_reject>();
-  const auto found = find_id(user, call.channel, body.id);
-  if (!found) {
-    return found.error();
-  }
-  Id& id = **found;
   if (id.state != IdState::kRequested && id.state != IdState::kReplied) {
     return wrong_state(id, "rdma_reject");
   }
@@ -287,12 +266,7 @@ Status reject(User& user, Call& call) {
 
 // Sends DREQ, or DREP if the peer sent DREQ first. The program gets a disconnect event in either
 // case, if it hasn't already. Without effect on what isn't connected.
-Status disconnect(User& user, Call& call) {
-  const auto found = find_id(user, call.channel, call.as<rdma_ucm_disconnect>().id);
-  if (!found) {
-    return found.error();
-  }
-  Id& id = **found;
+Status disconnect(User& user, Id& id, Call& /*call*/) {
   if (!id.connection) {
     return wrong_state(id, "rdma_disconnect");
   }

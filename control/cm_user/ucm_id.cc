@@ -139,14 +139,10 @@ Status create_id(User& user, Call& call) {
   return ok();
 }
 
-Status destroy_id(User& user, Call& call) {
-  const auto id = find_id(user, call.channel, call.as<rdma_ucm_destroy_id>().id);
-  if (!id) {
-    return id.error();
-  }
+Status destroy_id(User& user, Id& id, Call& call) {
   // librdmacm waits until this many events are acknowledged; events not fetched are subtracted.
-  call.answer(rdma_ucm_destroy_id_resp{(*id)->events_reported});
-  user.destroy(**id);
+  call.answer(rdma_ucm_destroy_id_resp{id.events_reported});
+  user.destroy(id);
   return ok();
 }
 
@@ -202,28 +198,20 @@ Status get_event(User& user, Call& call) {
   return ok();
 }
 
-Status set_option(User& user, Call& call) {
+Status set_option(User& /*user*/, Id& id, Call& call) {
   const auto body = call.as<rdma_ucm_set_option>();
-  const auto id = find_id(user, call.channel, body.id);
-  if (!id) {
-    return id.error();
-  }
   if (body.level != RDMA_OPTION_ID) {
     return Error{ENOSYS, "RoCE has no options of level " + std::to_string(body.level)};
   }
-  return set_id_option(**id, body.optname, call);
+  return set_id_option(id, body.optname, call);
 }
 
 // The program forwards an asynchronous event of its queue pair. IBV_EVENT_COMM_EST (data before the
 // RTU) establishes the connection; other events are ignored.
-Status notify(User& user, Call& call) {
+Status notify(User& user, Id& id, Call& call) {
   const auto body = call.as<rdma_ucm_notify>();
-  const auto id = find_id(user, call.channel, body.id);
-  if (!id) {
-    return id.error();
-  }
-  if (body.event == IBV_EVENT_COMM_EST && (*id)->state == IdState::kAccepted) {
-    return user.service().manager().established(*(*id)->connection, user.service().now());
+  if (body.event == IBV_EVENT_COMM_EST && id.state == IdState::kAccepted) {
+    return user.service().manager().established(*id.connection, user.service().now());
   }
   return ok();
 }

@@ -12,13 +12,7 @@
 namespace uroce::control::cm_user {
 namespace {
 
-Status join(User& user, Call& call, std::uint32_t handle, std::uint64_t uid,
-            std::span<const std::byte> address) {
-  const auto found = find_id(user, call.channel, handle);
-  if (!found) {
-    return found.error();
-  }
-  Id& id = **found;
+Status join(User& user, Id& id, Call& call, std::uint64_t uid, std::span<const std::byte> address) {
   const auto group = parse_sockaddr(address);
   if (!group) {
     return group.error();
@@ -44,14 +38,14 @@ Status join(User& user, Call& call, std::uint32_t handle, std::uint64_t uid,
 
 }  // namespace
 
-Status join_ip_multicast(User& user, Call& call) {
+Status join_ip_multicast(User& user, Id& id, Call& call) {
   const auto body = call.as<rdma_ucm_join_ip_mcast>();
-  return join(user, call, body.id, body.uid, std::as_bytes(std::span(&body.addr, 1)));
+  return join(user, id, call, body.uid, std::as_bytes(std::span(&body.addr, 1)));
 }
 
-Status join_multicast(User& user, Call& call) {
+Status join_multicast(User& user, Id& id, Call& call) {
   const auto body = call.as<rdma_ucm_join_mcast>();
-  return join(user, call, body.id, body.uid, std::as_bytes(std::span(&body.addr, 1)));
+  return join(user, id, call, body.uid, std::as_bytes(std::span(&body.addr, 1)));
 }
 
 Status leave_multicast(User& user, Call& call) {

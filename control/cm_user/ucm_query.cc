@@ -158,12 +158,7 @@ Result<cm::QpState> state_of(std::uint32_t verbs_state) {
 
 }  // namespace
 
-Status query_route(User& user, Call& call) {
-  const auto found = find_id(user, call.channel, call.as<rdma_ucm_query>().id);
-  if (!found) {
-    return found.error();
-  }
-  const Id& id = **found;
+Status query_route(User& /*user*/, Id& id, Call& call) {
   rdma_ucm_query_route_resp answer{};
   store(id.source, &answer.src_addr);
   store(id.destination, &answer.dst_addr);
@@ -178,34 +173,25 @@ Status query_route(User& user, Call& call) {
   return ok();
 }
 
-Status query(User& user, Call& call) {
+Status query(User& /*user*/, Id& id, Call& call) {
   const auto body = call.as<rdma_ucm_query>();
-  const auto id = find_id(user, call.channel, body.id);
-  if (!id) {
-    return id.error();
-  }
   switch (body.option) {
     case RDMA_USER_CM_QUERY_ADDR:
-      answer_addresses(**id, false, &call);
+      answer_addresses(id, false, &call);
       return ok();
     case RDMA_USER_CM_QUERY_GID:
-      answer_addresses(**id, true, &call);
+      answer_addresses(id, true, &call);
       return ok();
     case RDMA_USER_CM_QUERY_PATH:
-      answer_path(**id, &call);
+      answer_path(id, &call);
       return ok();
     default:
       return Error{ENOSYS, "there is no query " + std::to_string(body.option)};
   }
 }
 
-Status init_qp_attr(User& user, Call& call) {
+Status init_qp_attr(User& user, Id& id, Call& call) {
   const auto body = call.as<rdma_ucm_init_qp_attr>();
-  const auto found = find_id(user, call.channel, body.id);
-  if (!found) {
-    return found.error();
-  }
-  const Id& id = **found;
   if (id.device == nullptr) {
     return wrong_state(id, "rdma_init_qp_attr");
   }

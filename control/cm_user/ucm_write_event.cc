@@ -14,22 +14,18 @@ bool is_written(std::uint32_t event) {
          event == static_cast<std::uint32_t>(EventNumber::kInternal);
 }
 
-Status write_event(User& user, Call& call) {
+Status write_event(User& user, Id& id, Call& call) {
   const auto body = call.as<WriteEvent>();
-  const auto id = find_id(user, call.channel, body.id);
-  if (!id) {
-    return id.error();
-  }
   if (!is_written(body.event)) {
     return Error{EINVAL, "programs can't write event " + std::to_string(body.event)};
   }
-  if ((*id)->uid == 0) {
-    return wrong_state(**id, "rdma_write_cm_event");  // the program hasn't named it yet
+  if (id.uid == 0) {
+    return wrong_state(id, "rdma_write_cm_event");  // the program hasn't named it yet
   }
-  if (Status added = user.add_written(**id); !added) {
+  if (Status added = user.add_written(id); !added) {
     return added;
   }
-  report_written(**id, static_cast<EventNumber>(body.event), body.status, body.argument);
+  report_written(id, static_cast<EventNumber>(body.event), body.status, body.argument);
   return ok();
 }
 
