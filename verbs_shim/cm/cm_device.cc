@@ -1,9 +1,9 @@
 #include "verbs_shim/cm/cm_device.h"
 
 #include <fcntl.h>
-#include <poll.h>
 #include <pthread.h>
 #include <rdma/rdma_user_cm.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -236,14 +236,16 @@ bool was_closed(int descriptor, const Route& before) {
   return now.generation == 0 || (now.generation == before.generation && now != before);
 }
 
-// 0 when an event may be there, or an errno value.
+// 0 when an event may be there, or an errno value: EINTR after a signal whose handler has no
+// SA_RESTART, as from the device; poll() would return it for every handler. EAGAIN: the program has
+// made the descriptor non-blocking meanwhile. A cancellation point.
 int wait_for_event(int descriptor) {
-  pollfd channel{.fd = descriptor, .events = POLLIN, .revents = 0};
-  if (poll(&channel, 1, -1) < 0) {
+  std::byte head{};
+  const ssize_t length = recv(descriptor, &head, sizeof(head), MSG_PEEK);
+  if (length < 0) {
     return errno;
   }
-  // The daemon's end is closed: the daemon is gone.
-  return (channel.revents & POLLIN) == 0 ? ENODEV : 0;
+  return length == 0 ? ENODEV : 0;  // nothing: the daemon's end is closed, the daemon is gone
 }
 
 }  // namespace
@@ -319,9 +321,10 @@ ssize_t write_cm_command(int descriptor, const void* bytes, std::size_t length) 
   int error = command(route, descriptor, header, input, option, other);
   while (waits && error == EAGAIN) {
     error = wait_for_event(descriptor);
-    if (error == 0) {
-      error = command(route, descriptor, header, input, option, other);
+    if (error != 0) {
+      break;
     }
+    error = command(route, descriptor, header, input, option, other);
   }
   if (waits && error != 0 && was_closed(descriptor, route)) {
     wait_for_signal();

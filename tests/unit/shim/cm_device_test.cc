@@ -4,7 +4,10 @@
 #include <rdma/rdma_user_cm.h>
 
 #include <array>
+#include <atomic>
 #include <cerrno>
+#include <chrono>
+#include <csignal>
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
@@ -90,6 +93,52 @@ TEST_F(CmDevice, AThreadThatWaitsForAnEventCanBeCancelled) {
   daemon.announce_to_librdmacm(none);
   EXPECT_FALSE(on_cancelled_thread([this] { get_event(); }));
   EXPECT_TRUE(readable());
+}
+
+// A thread that waits for an event under signals, and the result of that call.
+class InterruptedCmDevice : public CmDevice {
+ protected:
+  // Sends signals until the call has returned or `patience` is over; then an event, which ends it.
+  // Returns whether the call had returned before the event.
+  bool wait_under_signals(int flags, std::chrono::milliseconds patience) {
+    struct sigaction action {};
+    action.sa_handler = [](int) {};
+    action.sa_flags = flags;
+    struct sigaction before {};
+    EXPECT_EQ(sigaction(SIGUSR1, &action, &before), 0);
+    std::atomic<bool> done{false};
+    std::thread waiter([&] {
+      got = get_event();
+      error = errno;
+      done.store(true);
+    });
+    const auto deadline = std::chrono::steady_clock::now() + patience;
+    while (!done.load() && std::chrono::steady_clock::now() < deadline) {
+      pthread_kill(waiter.native_handle(), SIGUSR1);
+      std::this_thread::yield();
+    }
+    const bool returned = done.load();
+    abi::CmCommandReply reply{};
+    reply.output_length = sizeof(rdma_ucm_event_resp);
+    daemon.announce_to_librdmacm(reply);
+    waiter.join();
+    EXPECT_EQ(sigaction(SIGUSR1, &before, nullptr), 0);
+    return returned;
+  }
+
+  bool got = false;
+  int error = 0;
+};
+
+TEST_F(InterruptedCmDevice, ReturnsToTheProgram) {
+  EXPECT_TRUE(wait_under_signals(0, std::chrono::seconds{10}));
+  EXPECT_FALSE(got);
+  EXPECT_EQ(error, EINTR);
+}
+
+TEST_F(InterruptedCmDevice, GoesOnAfterAHandlerThatRestartsCalls) {
+  EXPECT_FALSE(wait_under_signals(SA_RESTART, std::chrono::milliseconds{100}));
+  EXPECT_TRUE(got);
 }
 
 }  // namespace
