@@ -1,7 +1,6 @@
 #include "verbs_shim/cm/cm_device.h"
 
 #include <fcntl.h>
-#include <pthread.h>
 #include <rdma/rdma_user_cm.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -11,10 +10,9 @@
 #include <cstdint>
 #include <cstring>
 #include <new>
-#include <utility>
 
 #include "abi/cm_records.h"
-#include "base/verified_descriptor.h"
+#include "verbs_shim/cm/cm_channels.h"
 #include "verbs_shim/socket/cancellation_disabled.h"
 #include "verbs_shim/socket/client.h"
 #include "verbs_shim/socket/log.h"
@@ -26,118 +24,6 @@ namespace {
 using abi::Command;
 
 constexpr const char* kPath = "/dev/infiniband/rdma_cm";
-constexpr int kDescriptorsMax = 65'536;  // of the process; channels have smaller numbers
-
-// Channels by descriptor; the program may have closed one without librdmacm's knowledge.
-struct Channel {
-  VerifiedDescriptor socket;
-  std::uint32_t handle = 0;
-  std::uint64_t generation = 0;  // of the connection it belongs to
-};
-
-// Its users are the calls that are using it, and this file while it is the newest. The last one
-// deletes it.
-struct Connection {
-  Client client;
-  unsigned users = 1;
-};
-
-// One connection for all channels, made with the first. When it is lost, the channels of its
-// generation are dead, and the next channel makes a new one.
-pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;  // guards the following; commands run without it
-Connection* newest = nullptr;
-std::uint64_t generation = 0;
-Channel* channels = nullptr;  // array of kDescriptorsMax, allocated with the first
-
-class Lock {
- public:
-  Lock() { pthread_mutex_lock(&mutex); }
-  ~Lock() { pthread_mutex_unlock(&mutex); }
-  Lock(const Lock&) = delete;
-  Lock& operator=(const Lock&) = delete;
-};
-
-// REQUIRES: the lock is held.
-void release(Connection* connection) {
-  if (connection != nullptr && --connection->users == 0) {
-    delete connection;
-  }
-}
-
-// Ensures a live connection. REQUIRES: the lock is held.
-Status connect_if_needed() {
-  if (channels == nullptr) {
-    channels = new (std::nothrow) Channel[kDescriptorsMax];
-  }
-  if (newest != nullptr && channels != nullptr && newest->client.check()) {
-    return ok();
-  }
-  auto* fresh = channels == nullptr ? nullptr : new (std::nothrow) Connection;
-  if (fresh == nullptr) {
-    return Error{ENOMEM, "no memory for a channel"};
-  }
-  if (Status connected = fresh->client.connect(); !connected) {
-    delete fresh;
-    return connected;
-  }
-  release(std::exchange(newest, fresh));
-  ++generation;
-  return ok();
-}
-
-// The channel of a descriptor, or null: not one of ours. REQUIRES: the lock is held.
-Channel* channel_of(int descriptor) {
-  if (channels == nullptr || descriptor < 0 || descriptor >= kDescriptorsMax) {
-    return nullptr;
-  }
-  Channel& channel = channels[descriptor];
-  if (channel.socket.get() < 0) {
-    channel = {};
-    return nullptr;
-  }
-  return &channel;
-}
-
-// A channel as a call found it.
-struct Route {
-  std::uint64_t generation = 0;  // 0: the descriptor isn't a channel of ours
-  std::uint32_t handle = 0;
-
-  bool operator==(const Route&) const = default;
-};
-
-Route route_of(int descriptor) {
-  const Lock lock;
-  const Channel* const channel = channel_of(descriptor);
-  return channel == nullptr ? Route{} : Route{channel->generation, channel->handle};
-}
-
-// Keeps the connection of a route during its lifetime. Not across a cancellation point: a
-// cancelled thread doesn't run destructors.
-class Use {
- public:
-  explicit Use(const Route& route) {
-    const Lock lock;
-    if (route.generation != 0 && route.generation == generation) {
-      connection_ = newest;
-      ++connection_->users;
-    }
-  }
-  ~Use() {
-    const Lock lock;
-    release(connection_);
-  }
-  Use(const Use&) = delete;
-  Use& operator=(const Use&) = delete;
-
-  // Null: the connection was lost, and another has taken its place.
-  [[nodiscard]] Client* client() const {
-    return connection_ == nullptr ? nullptr : &connection_->client;
-  }
-
- private:
-  Connection* connection_ = nullptr;
-};
 
 // The program may have closed the channel while an event was waited for.
 void take_byte(int descriptor) {
@@ -252,42 +138,6 @@ int wait_for_event(int descriptor) {
 
 bool is_cm_device(const char* path) { return path != nullptr && std::strcmp(path, kPath) == 0; }
 
-int open_cm_channel() {
-  const CancellationDisabled whole;
-  const Lock lock;
-  if (const Status connected = connect_if_needed(); !connected) {
-    explain("open of /dev/infiniband/rdma_cm", connected.error().code,
-            connected.error().message.c_str());
-    errno = ENODEV;
-    return -1;
-  }
-  struct {
-    abi::RequestHeader header;
-  } request{};
-  abi::HandleReply reply{};
-  Descriptors received;
-  int error = newest->client.call("open of /dev/infiniband/rdma_cm", Command::kCmOpenChannel,
-                                  request, reply, &received);
-  const int descriptor = received.peek(0);
-  if (error == 0 && (descriptor < 0 || descriptor >= kDescriptorsMax)) {
-    error = EMFILE;
-  }
-  if (error != 0) {
-    errno = error;
-    return -1;
-  }
-  Channel& channel = channels[descriptor];
-  channel.socket.keep(received.take(0));
-  channel.handle = reply.handle;
-  channel.generation = generation;
-  return descriptor;
-}
-
-bool is_cm_channel(int descriptor) {
-  const Lock lock;
-  return channel_of(descriptor) != nullptr;
-}
-
 ssize_t write_cm_command(int descriptor, const void* bytes, std::size_t length) {
   const Route route = route_of(descriptor);
   rdma_ucm_cmd_hdr header{};
@@ -335,32 +185,6 @@ ssize_t write_cm_command(int descriptor, const void* bytes, std::size_t length) 
     return -1;
   }
   return static_cast<ssize_t>(length);
-}
-
-int close_cm_channel(int descriptor) {
-  const CancellationDisabled whole;
-  const Route route = route_of(descriptor);
-  VerifiedDescriptor socket;
-  {
-    const Lock lock;
-    socket = std::exchange(channels[descriptor], {}).socket;
-  }
-  if (const Use connection(route); connection.client() != nullptr) {
-    abi::HandleRequest request{};
-    request.handle = route.handle;
-    abi::HandleReply reply{};
-    (void)connection.client()->call("close of /dev/infiniband/rdma_cm", Command::kCmCloseChannel,
-                                    request, reply);
-  }
-  socket.end();
-  return 0;
-}
-
-void abandon_cm_channels_after_fork() {
-  mutex = PTHREAD_MUTEX_INITIALIZER;
-  if (newest != nullptr) {
-    newest->client.abandon_after_fork();
-  }
 }
 
 void report_as_device(struct stat* status) {
