@@ -11,7 +11,8 @@
 namespace uroce::abi {
 
 // kCmOpenChannel, a bare header: HandleReply with one descriptor, the read end of a socket that
-// holds one byte exactly while events wait in the channel. kCmCloseChannel, a HandleRequest:
+// is readable exactly while events wait in the channel: a byte is put in for each, as long as
+// there is room. kCmCloseChannel, a HandleRequest:
 // destroys the channel's ids.
 
 // kCmCommand: one command as librdmacm writes it to its device, raw: `number` and the input of
@@ -26,13 +27,16 @@ struct CmCommandRequest {
   std::uint32_t channel, number, input_length, option_length, other_channel, reserved;
   std::uint8_t bytes[];  // input, option
 };
-// The last event left the channel: the program takes the byte out of it, so that the socket is
-// readable exactly while events wait. Events that come meanwhile put in another.
-enum CmDrained : std::uint32_t { kCmDrainedChannel = 1U, kCmDrainedOther = 2U };
+// `leaving` and `leaving_other`: so many bytes the program takes out of the socket of the channel,
+// and of `other_channel`, by a read for each, because their events have left it.
 struct CmCommandReply {
   ReplyHeader header;
-  std::uint32_t drained;  // of CmDrained
-  std::uint32_t output_length;
+  std::uint32_t leaving, leaving_other;
+  // GET_EVENT: handle + 1 of the id that the event counts for (of a connect request's the one that
+  // listens), and of the membership; 0: none. They answer DESTROY_ID and LEAVE_MCAST when the
+  // daemon can't any more.
+  std::uint32_t event_id, event_membership;
+  std::uint32_t output_length, reserved;
   std::uint8_t output[kCmOutputMax];
 };
 

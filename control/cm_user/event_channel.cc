@@ -11,11 +11,14 @@ void EventChannel::push(UserEvent event) {
     --behind;
   }
   events_.insert(behind, event);
-  if (!byte_waits_) {
-    const char byte = 1;
-    // It fails only if the program has closed its end, so nobody waits for events.
-    byte_waits_ = put_event(write_end_.get(), byte) == PutEvent::kPut;
-  }
+  put_byte();
+}
+
+// It fails if the program reads nothing, when there are enough, or has closed its end, when nobody
+// waits for events.
+void EventChannel::put_byte() {
+  const char byte = 1;
+  bytes_ += put_event(write_end_.get(), byte) == PutEvent::kPut ? 1 : 0;
 }
 
 UserEvent EventChannel::pop() {
@@ -25,12 +28,14 @@ UserEvent EventChannel::pop() {
   return event;
 }
 
-bool EventChannel::settle() {
-  const bool drained = byte_waits_ && events_.empty();
-  if (drained) {
-    byte_waits_ = false;
+std::uint32_t EventChannel::settle() {
+  if (bytes_ == 0 && !events_.empty()) {
+    put_byte();  // the kernel had no memory for it
   }
-  return drained;
+  const auto needed = static_cast<std::uint32_t>(events_.size());
+  const std::uint32_t leaving = bytes_ > needed ? bytes_ - needed : 0;
+  bytes_ -= leaving;
+  return leaving;
 }
 
 }  // namespace uroce::control::cm_user

@@ -3,9 +3,11 @@
 // A program's event channel: its queue of events, and the socket that is readable exactly while the
 // queue isn't empty. Control thread only.
 //
-// The socket holds one byte or none. The daemon writes it with the first event. The reply to the
-// command that fetched the last event tells the program to read the byte, so only commands of the
-// program may remove the last event.
+// The socket holds a byte for each event, because each event wakes whoever waits for edges
+// (EPOLLET), as on Linux's device. If there is no room because the program doesn't read, further
+// events have none; the bytes that are there keep the socket readable. The reply to a command tells
+// the program how many bytes to take out, so only commands of the program may remove the last
+// event.
 
 #include <rdma/rdma_user_cm.h>
 
@@ -61,16 +63,18 @@ class EventChannel {
   // All its ids are about to be destroyed.
   void forget_events() { events_.clear(); }
 
-  // At the end of a command: true if the program must take the byte out of the socket.
-  bool settle();
+  // At the end of a command: the number of bytes that the program must take out of the socket.
+  std::uint32_t settle();
 
   std::uint32_t ids = 0;  // that report to this channel
 
  private:
+  void put_byte();
+
   UniqueFd write_end_;
   Charge charge_;
   std::list<UserEvent> events_;  // by round, then in order of arrival
-  bool byte_waits_ = false;
+  std::uint32_t bytes_ = 0;      // in the socket, without those that the program is to take out
 };
 
 }  // namespace uroce::control::cm_user

@@ -20,6 +20,9 @@ struct Call {
   std::span<const std::byte> input;
   std::span<const std::byte> option;  // SET_OPTION
   std::vector<std::byte> output = {};
+  // GET_EVENT: handle + 1 of what the event counts for; 0: none.
+  std::uint32_t event_id = 0;
+  std::uint32_t event_membership = 0;
 
   // An older librdmacm sends shorter structures; missing fields are zero.
   template <typename Body>

@@ -181,8 +181,10 @@ Status get_event(User& user, Call& call) {
   }
   const UserEvent event = call.channel.pop();
   ++event.id->events_reported;
+  call.event_id = event.id->handle + 1;
   if (event.membership != nullptr) {
     ++event.membership->events_reported;
+    call.event_membership = event.membership->handle + 1;
   }
   if (event.fresh != nullptr) {
     --event.id->requests_waiting;

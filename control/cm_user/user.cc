@@ -182,7 +182,7 @@ Result<Membership*> User::add_membership(Id& id, std::uint64_t uid, const Gid& g
   added->id = &id;
   added->uid = uid;
   added->group = group;
-  *handle = memberships_.add(std::move(membership));
+  added->handle = *handle = memberships_.add(std::move(membership));
   ++id.memberships;
   return added;
 }

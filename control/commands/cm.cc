@@ -53,9 +53,11 @@ Result<Outcome> cm_command(Conversation& conversation, Request& request, Reply* 
   if (!call.output.empty()) {
     std::memcpy(answer.output, call.output.data(), call.output.size());
   }
-  answer.drained |= (*channel)->settle() ? abi::kCmDrainedChannel : 0U;
+  answer.event_id = call.event_id;
+  answer.event_membership = call.event_membership;
+  answer.leaving = (*channel)->settle();
   if (other != nullptr && other != *channel) {
-    answer.drained |= other->settle() ? abi::kCmDrainedOther : 0U;
+    answer.leaving_other = other->settle();
   }
   reply->set(answer);
   return Outcome::kReply;

@@ -25,14 +25,13 @@ using abi::Command;
 
 constexpr const char* kPath = "/dev/infiniband/rdma_cm";
 
-// The program may have closed the channel while an event was waited for.
-void take_byte(int descriptor) {
-  if (!is_cm_channel(descriptor)) {
-    return;
-  }
+// Takes the bytes of events that have left the channel, which are there: the daemon wrote them
+// before it said so. The program may have closed the channel while an event was waited for.
+void take_bytes(int descriptor, std::uint32_t count) {
   char byte = 0;
-  // The daemon wrote the byte before it reported that the channel is drained.
-  [[maybe_unused]] const ssize_t taken = read(descriptor, &byte, 1);
+  while (count-- != 0 && is_cm_channel(descriptor) &&
+         recv(descriptor, &byte, sizeof(byte), MSG_DONTWAIT) > 0) {
+  }
 }
 
 // The data that an option's pointer refers to is sent with the command.
@@ -55,7 +54,7 @@ std::size_t response_offset(std::uint32_t number) {
 // Sends one command and receives its response. 0 or an errno value.
 int command(const Route& route, int descriptor, const rdma_ucm_cmd_hdr& header,
             const std::byte* input, const Option& option, int other) {
-  const CancellationDisabled whole;  // an event is taken by the exchange and the byte together
+  const CancellationDisabled whole;  // an event is taken by the exchange and its byte together
   const Use connection(route);
   if (connection.client() == nullptr) {
     return ENODEV;
@@ -92,12 +91,8 @@ int command(const Route& route, int descriptor, const rdma_ucm_cmd_hdr& header,
     explain("librdmacm", EPROTO, "the daemon's answer is longer than its record");
     return EPROTO;
   }
-  if ((reply.drained & abi::kCmDrainedChannel) != 0) {
-    take_byte(descriptor);
-  }
-  if ((reply.drained & abi::kCmDrainedOther) != 0) {
-    take_byte(other);
-  }
+  take_bytes(descriptor, reply.leaving);
+  take_bytes(other, reply.leaving_other);
   if (header.cmd == RDMA_USER_CM_CMD_GET_EVENT && reply.output_length == 0) {
     return EAGAIN;
   }

@@ -8,6 +8,7 @@
 #include <netinet/in.h>
 #include <poll.h>
 #include <rdma/rdma_user_cm.h>
+#include <sys/socket.h>
 
 #include <cstring>
 #include <optional>
@@ -83,7 +84,13 @@ class CmProgram {
       const auto reply = answer.as<abi::CmCommandReply>();
       const auto output = std::as_bytes(std::span(reply.output)).first(reply.output_length);
       result.output.assign(output.begin(), output.end());
-      take_bytes(reply.drained, channel, other);
+      bytes_taken = reply.leaving;
+      take_bytes(reply.leaving, channel);
+      if (other != nullptr) {
+        take_bytes(reply.leaving_other, *other);
+      }
+      counted_id = reply.event_id;
+      counted_membership = reply.event_membership;
     }
     return result;
   }
@@ -200,6 +207,9 @@ class CmProgram {
   }
 
   Program program;
+  // Of the last command that succeeded.
+  std::uint32_t bytes_taken = 0;
+  std::uint32_t counted_id = 0, counted_membership = 0;  // handle + 1
 
  private:
   static void fill(rdma_ucm_conn_param* to, std::uint32_t qpn, const char* data) {
@@ -210,14 +220,10 @@ class CmProgram {
     to->retry_count = to->rnr_retry_count = 7;
     to->valid = 1;
   }
-  static void take_bytes(std::uint32_t drained, const ProgramChannel& channel,
-                         const ProgramChannel* other) {
+  static void take_bytes(std::uint32_t count, const ProgramChannel& channel) {
     char byte = 0;
-    if ((drained & abi::kCmDrainedChannel) != 0) {
-      EXPECT_EQ(::read(channel.pipe.get(), &byte, 1), 1);
-    }
-    if ((drained & abi::kCmDrainedOther) != 0) {
-      EXPECT_EQ(::read(other->pipe.get(), &byte, 1), 1);
+    for (std::uint32_t i = 0; i < count; ++i) {
+      EXPECT_EQ(::recv(channel.pipe.get(), &byte, 1, MSG_DONTWAIT), 1);
     }
   }
 };

@@ -60,7 +60,7 @@ TEST_F(CmDevice, AnAnswerLongerThanItsRecordIsRefused) {
 // It would be lost, and its byte would keep the channel readable.
 TEST_F(CmDevice, AThreadThatIsCancelledTakesTheWholeEvent) {
   abi::CmCommandReply reply{};
-  reply.drained = abi::kCmDrainedChannel;
+  reply.leaving = 1;
   reply.output_length = sizeof(rdma_ucm_event_resp);
   reply.output[0] = 7;
   daemon.announce_to_librdmacm(reply);
