@@ -8,6 +8,7 @@
 
 #include "base/verified_descriptor.h"
 #include "verbs_shim/cm/cm_device.h"
+#include "verbs_shim/cm/event_counts.h"
 #include "verbs_shim/socket/cancellation_disabled.h"
 #include "verbs_shim/socket/log.h"
 
@@ -15,11 +16,20 @@ namespace uroce::shim {
 
 using abi::Command;
 
+// Of a connection; its channels need them longer than it lives. The last user deletes it.
+struct Counts {
+  EventCounts ids, memberships;
+  unsigned users = 1;
+
+  EventCounts& of(Counted kind) { return kind == Counted::kId ? ids : memberships; }
+};
+
 // Its users are the calls that are using it, and this file while it is the newest. The last one
 // deletes it.
 struct Connection {
   Client client;
   unsigned users = 1;
+  Counts* counts = nullptr;
 };
 
 namespace {
@@ -31,6 +41,7 @@ struct Channel {
   VerifiedDescriptor socket;
   std::uint32_t handle = 0;
   std::uint64_t generation = 0;  // of the connection it belongs to
+  Counts* counts = nullptr;      // of that connection
 };
 
 // One connection for all channels, made with the first. When it is lost, the channels of its
@@ -38,7 +49,10 @@ struct Channel {
 pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;  // guards the following; commands run without it
 Connection* newest = nullptr;
 std::uint64_t generation = 0;
+std::uint64_t inherited = 0;  // connections up to this generation are a parent's
 Channel* channels = nullptr;  // array of kDescriptorsMax, allocated with the first
+
+pthread_mutex_t exchanging = PTHREAD_MUTEX_INITIALIZER;  // one Use at a time; locked first
 
 class Lock {
  public:
@@ -49,10 +63,24 @@ class Lock {
 };
 
 // REQUIRES: the lock is held.
+void release(Counts* counts) {
+  if (counts != nullptr && --counts->users == 0) {
+    delete counts;
+  }
+}
+
+// REQUIRES: the lock is held.
 void release(Connection* connection) {
   if (connection != nullptr && --connection->users == 0) {
+    release(connection->counts);
     delete connection;
   }
+}
+
+// Returns its socket. REQUIRES: the lock is held.
+VerifiedDescriptor forget(Channel& channel) {
+  release(channel.counts);
+  return std::exchange(channel, {}).socket;
 }
 
 // Ensures a live connection. REQUIRES: the lock is held.
@@ -67,8 +95,13 @@ Status connect_if_needed() {
   if (fresh == nullptr) {
     return Error{ENOMEM, "no memory for a channel"};
   }
+  fresh->counts = new (std::nothrow) Counts;
+  if (fresh->counts == nullptr) {
+    release(fresh);
+    return Error{ENOMEM, "no memory for a channel"};
+  }
   if (Status connected = fresh->client.connect(); !connected) {
-    delete fresh;
+    release(fresh);
     return connected;
   }
   release(std::exchange(newest, fresh));
@@ -83,10 +116,18 @@ Channel* channel_of(int descriptor) {
   }
   Channel& channel = channels[descriptor];
   if (channel.socket.get() < 0) {
-    channel = {};
+    forget(channel);
     return nullptr;
   }
   return &channel;
+}
+
+// REQUIRES: the lock is held.
+Counts* counts_of(int descriptor, const Route& route) {
+  const Channel* const channel = channel_of(descriptor);
+  return channel != nullptr && route == Route{channel->generation, channel->handle}
+             ? channel->counts
+             : nullptr;
 }
 
 }  // namespace
@@ -98,6 +139,7 @@ Route route_of(int descriptor) {
 }
 
 Use::Use(const Route& route) {
+  pthread_mutex_lock(&exchanging);
   const Lock lock;
   if (route.generation != 0 && route.generation == generation) {
     connection_ = newest;
@@ -106,11 +148,36 @@ Use::Use(const Route& route) {
 }
 
 Use::~Use() {
-  const Lock lock;
-  release(connection_);
+  {
+    const Lock lock;
+    release(connection_);
+  }
+  pthread_mutex_unlock(&exchanging);
 }
 
 Client* Use::client() const { return connection_ == nullptr ? nullptr : &connection_->client; }
+
+void begin_count(int descriptor, const Route& route, Counted kind, std::uint32_t handle) {
+  const Lock lock;
+  if (Counts* const counts = counts_of(descriptor, route)) {
+    counts->of(kind).begin(handle);
+  }
+}
+
+void count_event(int descriptor, const Route& route, Counted kind, std::uint32_t handle) {
+  const Lock lock;
+  if (Counts* const counts = counts_of(descriptor, route)) {
+    counts->of(kind).add(handle);
+  }
+}
+
+std::optional<std::uint32_t> counted_events(int descriptor, const Route& route, Counted kind,
+                                            std::uint32_t handle) {
+  const Lock lock;
+  Counts* const counts = counts_of(descriptor, route);
+  return counts != nullptr && route.generation > inherited ? counts->of(kind).of(handle)
+                                                           : std::nullopt;
+}
 
 int open_cm_channel() {
   const CancellationDisabled whole;
@@ -137,9 +204,12 @@ int open_cm_channel() {
     return -1;
   }
   Channel& channel = channels[descriptor];
+  forget(channel);
   channel.socket.keep(received.take(0));
   channel.handle = reply.handle;
   channel.generation = generation;
+  channel.counts = newest->counts;
+  ++channel.counts->users;
   return descriptor;
 }
 
@@ -154,7 +224,7 @@ int close_cm_channel(int descriptor) {
   VerifiedDescriptor socket;
   {
     const Lock lock;
-    socket = std::exchange(channels[descriptor], {}).socket;
+    socket = forget(channels[descriptor]);
   }
   if (const Use connection(route); connection.client() != nullptr) {
     abi::HandleRequest request{};
@@ -169,6 +239,8 @@ int close_cm_channel(int descriptor) {
 
 void abandon_cm_channels_after_fork() {
   mutex = PTHREAD_MUTEX_INITIALIZER;
+  exchanging = PTHREAD_MUTEX_INITIALIZER;
+  inherited = generation;
   if (newest != nullptr) {
     newest->client.abandon_after_fork();
   }

@@ -6,7 +6,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
+#include <cstddef>
 #include <cstdint>
 #include <cstring>
 #include <new>
@@ -51,9 +53,64 @@ std::size_t response_offset(std::uint32_t number) {
   return number == RDMA_USER_CM_CMD_CREATE_ID ? offsetof(rdma_ucm_create_id, response) : 0;
 }
 
+// Notes what is needed to answer without the daemon.
+void note(const Route& route, int descriptor, std::uint32_t number,
+          const abi::CmCommandReply& reply) {
+  std::uint32_t handle = 0;  // first in the responses that create something
+  std::memcpy(&handle, reply.output, sizeof(handle));
+  switch (number) {
+    case RDMA_USER_CM_CMD_CREATE_ID:
+      return begin_count(descriptor, route, Counted::kId, handle);
+    case RDMA_USER_CM_CMD_JOIN_IP_MCAST:
+    case RDMA_USER_CM_CMD_JOIN_MCAST:
+      return begin_count(descriptor, route, Counted::kMembership, handle);
+    default:
+      break;
+  }
+  if (reply.event_id != 0) {
+    rdma_ucm_event_resp event{};
+    std::memcpy(&event, reply.output, sizeof(event));
+    if (event.id != reply.event_id - 1) {
+      begin_count(descriptor, route, Counted::kId, event.id);  // made by a connect request
+    }
+    count_event(descriptor, route, Counted::kId, reply.event_id - 1);
+  }
+  if (reply.event_membership != 0) {
+    count_event(descriptor, route, Counted::kMembership, reply.event_membership - 1);
+  }
+}
+
+void respond(const rdma_ucm_cmd_hdr& header, const std::byte* input, const void* output,
+             std::size_t length) {
+  std::uint64_t address = 0;
+  std::memcpy(&address, input + response_offset(header.cmd), sizeof(address));
+  std::memcpy(reinterpret_cast<void*>(address), output, std::min<std::size_t>(length, header.out));
+}
+
+// The daemon is gone, and with it every id and membership: destroying one succeeds, so that
+// librdmacm gives its memory and descriptors back, once the program has acknowledged what it
+// fetched. Other commands, or if that isn't known: ENODEV.
+int without_daemon(const Route& route, int descriptor, const rdma_ucm_cmd_hdr& header,
+                   const std::byte* input) {
+  const bool id = header.cmd == RDMA_USER_CM_CMD_DESTROY_ID;
+  rdma_ucm_destroy_id body{};
+  if ((!id && header.cmd != RDMA_USER_CM_CMD_LEAVE_MCAST) || header.in < sizeof(body)) {
+    return ENODEV;
+  }
+  std::memcpy(&body, input, sizeof(body));
+  const auto count =
+      counted_events(descriptor, route, id ? Counted::kId : Counted::kMembership, body.id);
+  if (!count) {
+    return ENODEV;
+  }
+  const rdma_ucm_destroy_id_resp response{.events_reported = *count};
+  respond(header, input, &response, sizeof(response));
+  return 0;
+}
+
 // Sends one command and receives its response. 0 or an errno value.
-int command(const Route& route, int descriptor, const rdma_ucm_cmd_hdr& header,
-            const std::byte* input, const Option& option, int other) {
+int exchange(const Route& route, int descriptor, const rdma_ucm_cmd_hdr& header,
+             const std::byte* input, const Option& option, int other) {
   const CancellationDisabled whole;  // an event is taken by the exchange and its byte together
   const Use connection(route);
   if (connection.client() == nullptr) {
@@ -91,18 +148,30 @@ int command(const Route& route, int descriptor, const rdma_ucm_cmd_hdr& header,
     explain("librdmacm", EPROTO, "the daemon's answer is longer than its record");
     return EPROTO;
   }
+  note(route, descriptor, header.cmd, reply);
   take_bytes(descriptor, reply.leaving);
   take_bytes(other, reply.leaving_other);
   if (header.cmd == RDMA_USER_CM_CMD_GET_EVENT && reply.output_length == 0) {
     return EAGAIN;
   }
   if (reply.output_length != 0) {
-    std::uint64_t address = 0;
-    std::memcpy(&address, input + response_offset(header.cmd), sizeof(address));
-    std::memcpy(reinterpret_cast<void*>(address), reply.output,
-                reply.output_length < header.out ? reply.output_length : header.out);
+    respond(header, input, reply.output, reply.output_length);
   }
   return 0;
+}
+
+// A command with the daemon, or without if that is gone. 0 or an errno value.
+int command(const Route& route, int descriptor, const rdma_ucm_cmd_hdr& header,
+            const std::byte* input, const Option& option, int other) {
+  const int errno_before = errno;
+  int error = exchange(route, descriptor, header, input, option, other);
+  if (error == ENODEV) {
+    error = without_daemon(route, descriptor, header, input);
+  }
+  if (error == 0) {
+    errno = errno_before;
+  }
+  return error;
 }
 
 bool is_nonblocking(int descriptor) {

@@ -10,6 +10,7 @@
 #include <csignal>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <filesystem>
 #include <iterator>
 #include <thread>
@@ -86,6 +87,89 @@ TEST_F(CmDevice, ALostConnectionIsClosedWhenAnotherTakesItsPlace) {
   const std::ptrdiff_t before = open_files();
   reconnect();
   EXPECT_EQ(open_files(), before);
+}
+
+// Ids and memberships of a daemon that dies.
+class OrphanedCmDevice : public CmDevice {
+ protected:
+  static constexpr std::uint32_t kId = 5, kMembership = 3, kFresh = 8;
+
+  // A command with a response is written. True, or false with errno.
+  template <typename Body, typename Response>
+  bool command(std::uint32_t number, Body body, Response* response) {
+    struct {
+      rdma_ucm_cmd_hdr header;
+      Body body;
+    } command{{number, sizeof(Body), sizeof(Response)}, body};
+    command.body.response = reinterpret_cast<std::uintptr_t>(response);
+    return shim::write_cm_command(channel, &command, sizeof(command)) == sizeof(command);
+  }
+  template <typename Body>
+  void create(std::uint32_t number, std::uint32_t handle) {
+    abi::CmCommandReply reply{};
+    reply.leaving = 1;
+    reply.output_length = sizeof(rdma_ucm_create_id_resp);
+    std::memcpy(reply.output, &handle, sizeof(handle));
+    daemon.announce_to_librdmacm(reply);
+    rdma_ucm_create_id_resp response{};
+    EXPECT_TRUE(command(number, Body{}, &response));
+    EXPECT_EQ(response.id, handle);
+  }
+  void fetch(std::uint32_t counted, std::uint32_t named, std::uint32_t membership = 0) {
+    abi::CmCommandReply reply{};
+    reply.leaving = 1;
+    reply.event_id = counted + 1;
+    reply.event_membership = membership;
+    reply.output_length = sizeof(rdma_ucm_event_resp);
+    rdma_ucm_event_resp record{};
+    record.id = named;
+    std::memcpy(reply.output, &record, sizeof(record));
+    daemon.announce_to_librdmacm(reply);
+    EXPECT_TRUE(get_event());
+  }
+  // The number of events that the program is to have acknowledged. -1 and errno: it fails.
+  int destroy(std::uint32_t number, std::uint32_t handle) {
+    rdma_ucm_destroy_id body{};
+    body.id = handle;
+    rdma_ucm_destroy_id_resp response{};
+    return command(number, body, &response) ? static_cast<int>(response.events_reported) : -1;
+  }
+};
+
+TEST_F(OrphanedCmDevice, IdsAndMembershipsCanBeGivenBack) {
+  create<rdma_ucm_create_id>(RDMA_USER_CM_CMD_CREATE_ID, kId);
+  create<rdma_ucm_join_mcast>(RDMA_USER_CM_CMD_JOIN_MCAST, kMembership);
+  fetch(kId, kId);
+  fetch(kId, kFresh);  // a connect request
+  fetch(kId, kId, kMembership + 1);
+  daemon.die();
+  errno = 0;
+  EXPECT_EQ(destroy(RDMA_USER_CM_CMD_LEAVE_MCAST, kMembership), 1);
+  EXPECT_EQ(destroy(RDMA_USER_CM_CMD_DESTROY_ID, kId), 3);
+  EXPECT_EQ(destroy(RDMA_USER_CM_CMD_DESTROY_ID, kFresh), 0);
+  EXPECT_EQ(errno, 0);
+  EXPECT_FALSE(get_event());
+  EXPECT_EQ(errno, ENODEV);
+}
+
+TEST_F(OrphanedCmDevice, CountsAreOfTheIdThatHasTheHandleNow) {
+  create<rdma_ucm_create_id>(RDMA_USER_CM_CMD_CREATE_ID, kId);
+  fetch(kId, kId);
+  create<rdma_ucm_create_id>(RDMA_USER_CM_CMD_CREATE_ID, kId);
+  daemon.die();
+  EXPECT_EQ(destroy(RDMA_USER_CM_CMD_DESTROY_ID, kId), 0);
+}
+
+TEST_F(OrphanedCmDevice, IdsCanBeGivenBackWhenAnotherConnectionTookItsPlace) {
+  create<rdma_ucm_create_id>(RDMA_USER_CM_CMD_CREATE_ID, kId);
+  fetch(kId, kId);
+  daemon.die();
+  const FakeDaemon restarted;
+  const int fresh = shim::open_cm_channel();
+  ASSERT_GE(fresh, 0);
+  EXPECT_EQ(destroy(RDMA_USER_CM_CMD_DESTROY_ID, kId), 1);
+  EXPECT_EQ(destroy(RDMA_USER_CM_CMD_DESTROY_ID, kFresh), -1) << "there was no such id";
+  EXPECT_EQ(shim::close_cm_channel(fresh), 0);
 }
 
 TEST_F(CmDevice, AThreadThatWaitsForAnEventCanBeCancelled) {

@@ -208,8 +208,10 @@ FakeDaemon::Answer FakeDaemon::answer_to(Command command, const std::byte* recor
       reply.length = kQueueLength;
       return answer(reply, {qp_.descriptor.get()});
     }
-    case Command::kCmCommand:
+    case Command::kCmCommand: {
+      const std::lock_guard lock(cm_mutex_);
       return answer(cm_reply_);
+    }
     default: {
       struct {
         abi::ReplyHeader header;
@@ -330,7 +332,10 @@ void FakeDaemon::announce(const abi::AsyncEventRecord& record) {
 }
 
 void FakeDaemon::announce_to_librdmacm(const abi::CmCommandReply& reply) {
-  cm_reply_ = reply;
+  {
+    const std::lock_guard lock(cm_mutex_);
+    cm_reply_ = reply;
+  }
   const char byte = 1;
   UROCE_CHECK(write(channel_write_.get(), &byte, 1) == 1);
 }

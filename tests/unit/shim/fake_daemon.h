@@ -9,6 +9,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <mutex>
 #include <string>
 #include <thread>
 #include <vector>
@@ -122,6 +123,7 @@ class FakeDaemon {
   std::atomic<std::uint32_t> last_version_{0};
   std::uint64_t last_cookie_ = 0;
   std::uint32_t registered_in_ = 0;
+  std::mutex cm_mutex_;  // guards the following
   abi::CmCommandReply cm_reply_{};
   std::atomic<bool> out_of_order_{false};
   abi::Command last_command_{};
