@@ -64,6 +64,10 @@ void count_channel_user(ibv_comp_channel* channel, int difference) {
 
 Cq* create(ibv_context* context, const ibv_cq_init_attr_ex& attr) {
   const CancellationDisabled whole;
+  if (attr.channel != nullptr && attr.channel->context != context) {
+    refuse("ibv_create_cq", EBADF, "the completion channel belongs to another open device");
+    return nullptr;
+  }
   if (attr.comp_vector >= static_cast<unsigned>(context->num_comp_vectors)) {
     refuse("ibv_create_cq", EINVAL, "no completion vector has this number");
     return nullptr;

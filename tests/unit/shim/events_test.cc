@@ -79,6 +79,17 @@ TEST_F(Events, OfADestroyedCompletionQueueWakeNobody) {
   EXPECT_EQ(errno, EAGAIN);
 }
 
+TEST_F(Events, OfAQueueCantGoToAnotherDevicesChannel) {
+  ibv_device** const list = ibv_get_device_list(nullptr);
+  ibv_context* const other = ibv_open_device(list[0]);
+  ibv_free_device_list(list);
+  ASSERT_NE(other, nullptr);
+  EXPECT_EQ(ibv_create_cq(other, 4, nullptr, channel, 0), nullptr);
+  EXPECT_EQ(errno, EBADF);
+  EXPECT_EQ(channel->refcnt, 1);
+  EXPECT_EQ(ibv_close_device(other), 0);
+}
+
 // Readers that wait, readers that don't, and a thread that destroys queues: each event of the
 // remaining queue is returned once.
 TEST_F(Events, AreReturnedOnceToManyThreads) {
