@@ -115,7 +115,7 @@ struct Cq {
   SpinLock lock;  // guards the consumer side of the ring
   // One thread at a time uses the queue, so it isn't locked from start_poll to end_poll.
   bool single_threaded;
-  abi::CqControl* control;
+  abi::CqControl* control;  // nullptr while it is being created; set under the registry's lock
   const abi::Cqe* entries;
   Pd* parent_domain;  // or nullptr
   std::uint32_t mask;
@@ -134,6 +134,8 @@ struct Cq {
 // The program's end of a send, receive or shared receive queue.
 struct WorkRing {
   SpinLock lock;  // guards the producer side
+  // nullptr while a queue pair is being created, and for good if it has no such ring. In a queue
+  // pair set under the registry's lock, with the following three.
   abi::RingControl* control = nullptr;
   std::byte* entries = nullptr;
   std::uint32_t entry_count = 0;

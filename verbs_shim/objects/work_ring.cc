@@ -12,14 +12,18 @@ int WorkRing::place(const Mapping& memory, const abi::RingLayout& layout) {
   if (layout.entries == 0) {
     return 0;  // no ring: the queue pair uses a shared receive queue
   }
-  control = memory.at<abi::RingControl>(layout.control_offset);
-  entries =
+  auto* const head = memory.at<abi::RingControl>(layout.control_offset);
+  auto* const first =
       memory.at<std::byte>(layout.entries_offset, std::uint64_t{layout.entries} * layout.stride);
+  if (head == nullptr || first == nullptr || layout.stride % sizeof(abi::Sge) != 0 ||
+      !std::has_single_bit(layout.entries)) {
+    return EPROTO;
+  }
+  control = head;
+  entries = first;
   entry_count = layout.entries;
   stride = layout.stride;
-  const bool fits = control != nullptr && entries != nullptr && stride % sizeof(abi::Sge) == 0 &&
-                    std::has_single_bit(layout.entries);
-  return fits ? 0 : EPROTO;
+  return 0;
 }
 
 void WorkRing::stamp() {

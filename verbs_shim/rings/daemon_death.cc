@@ -7,8 +7,9 @@
 namespace uroce::shim {
 namespace {
 
-// The next request of a ring that the daemon hasn't completed, or nullptr. The daemon's consumer
-// index counts completed requests, in both queues of a queue pair.
+// The next request of a ring that the daemon hasn't completed, or nullptr: there is none, or the
+// queue pair has no such ring, or not yet. The daemon's consumer index counts completed requests,
+// in both queues of a queue pair.
 const std::byte* next_outstanding(WorkRing& ring) {
   if (ring.control == nullptr) {
     return nullptr;
@@ -53,7 +54,8 @@ bool next_flushed(Cq& cq) {
 Cq* next_to_wake(ibv_comp_channel& channel) {
   Cq* found = nullptr;
   of(channel.context)->registry.any_of<Cq>(Registry::Kind::kCq, [&](Cq& cq) {
-    if (cq.base.channel != &channel ||
+    // A queue without control is still being created.
+    if (cq.base.channel != &channel || cq.control == nullptr ||
         cq.control->arm.exchange(static_cast<std::uint32_t>(abi::Arm::kNone)) ==
             static_cast<std::uint32_t>(abi::Arm::kNone)) {
       return false;

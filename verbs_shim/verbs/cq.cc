@@ -41,16 +41,21 @@ int attach(Cq& cq, const ibv_cq_init_attr_ex& attr) {
     return error;
   }
   error = cq.memory.map(received.peek(0), reply.memory_length, PROT_READ | PROT_WRITE);
-  cq.control = cq.memory.at<abi::CqControl>(reply.control_offset);
-  cq.entries = cq.memory.at<abi::Cqe>(reply.entries_offset, reply.entries);
-  if (error != 0 || !std::has_single_bit(reply.entries) || cq.control == nullptr ||
-      cq.entries == nullptr) {
+  auto* const control = cq.memory.at<abi::CqControl>(reply.control_offset);
+  const auto* const entries = cq.memory.at<abi::Cqe>(reply.entries_offset, reply.entries);
+  if (error != 0 || !std::has_single_bit(reply.entries) || control == nullptr ||
+      entries == nullptr) {
     destroy_handle("ibv_create_cq", cq.base.context, abi::Command::kDestroyCq, reply.handle);
     return error != 0 ? error : EPROTO;
   }
   cq.base.handle = reply.handle;
   cq.base.cqe = static_cast<int>(reply.entries);
+  // Threads that wait on the channel look at it once the daemon is gone (next_to_wake).
+  context.registry.lock();
+  cq.control = control;
+  cq.entries = entries;
   cq.mask = reply.entries - 1;
+  context.registry.unlock();
   return 0;
 }
 

@@ -59,21 +59,37 @@ void take_over(Qp& qp, const abi::CreateQpReply& reply) {
   qp.recv.max_sge = reply.max_recv_sge;
 }
 
-int map_rings(Qp& qp, const abi::CreateQpReply& reply) {
-  Context& context = *of(plain(qp).context);
-  int error = context.ring_memories.acquire(context.client, reply.memory, &qp.memory);
-  if (error == 0) {
-    error = qp.send.place(qp.memory.mapping(), reply.send);
-  }
+// 0 or an errno value.
+int place_rings(Qp& qp, const abi::CreateQpReply& reply) {
+  int error = qp.send.place(qp.memory.mapping(), reply.send);
   if (error == 0) {
     error = qp.recv.place(qp.memory.mapping(), reply.recv);
   }
   const std::uint32_t stride = abi::send_stride(reply.max_send_sge, reply.max_inline);
   const bool sound =
-      reply.worker < context.workers && reply.doorbell_slot < abi::kDoorbellSlots &&
+      reply.worker < of(plain(qp).context)->workers && reply.doorbell_slot < abi::kDoorbellSlots &&
       (qp.send.entry_count == 0 || qp.send.stride >= stride) &&
       (qp.recv.entry_count == 0 || qp.recv.stride >= abi::recv_stride(reply.max_recv_sge));
   return error == 0 && !sound ? EPROTO : error;
+}
+
+// Threads that poll look at it once the daemon is gone (next_flushed), so it becomes whole at once.
+// 0 or an errno value.
+int complete(Qp& qp, const abi::CreateQpReply& reply) {
+  Context& context = *of(plain(qp).context);
+  int error = context.ring_memories.acquire(context.client, reply.memory, &qp.memory);
+  if (error != 0) {
+    return error;
+  }
+  context.registry.lock();
+  error = place_rings(qp, reply);
+  if (error == 0) {
+    take_over(qp, reply);
+  } else {
+    qp.send.control = qp.recv.control = nullptr;
+  }
+  context.registry.unlock();
+  return error;
 }
 
 // Creates the queue pair in the daemon and maps its rings. 0 or an errno value.
@@ -99,13 +115,11 @@ int attach(Qp& qp, const ibv_qp_init_attr_ex& attr) {
   if (error != 0) {
     return error;
   }
-  error = map_rings(qp, reply);
+  error = complete(qp, reply);
   if (error != 0) {
     destroy_handle("ibv_create_qp", base.context, abi::Command::kDestroyQp, reply.handle);
-    return error;
   }
-  take_over(qp, reply);
-  return 0;
+  return error;
 }
 
 // Checks the structure before the daemon is called. 0 or an errno value.

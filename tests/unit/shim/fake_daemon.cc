@@ -125,6 +125,11 @@ void FakeDaemon::exchange_once(int connection) {
   }
   abi::RequestHeader request;
   std::memcpy(&request, record.data(), sizeof(request));
+  auto held = static_cast<std::uint32_t>(request.command);
+  if (held_.compare_exchange_strong(held, 0)) {
+    arrived_.release();
+    released_.acquire();
+  }
   Answer reply = answer_to(request.command, record.data());
   last_command_ = request.command;
   last_version_ = request.version;

@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <map>
 #include <mutex>
+#include <semaphore>
 #include <string>
 #include <thread>
 #include <vector>
@@ -59,6 +60,17 @@ class FakeDaemon {
   }
   // The version of the interface that the last request had.
   std::uint32_t last_version() const { return last_version_; }
+
+  // The next command of this kind is answered when release() is called.
+  void hold(abi::Command command) { held_ = static_cast<std::uint32_t>(command); }
+  // Waits until it is there.
+  void await_held() { arrived_.acquire(); }
+  void release() { released_.release(); }
+  // The completion channel ends, as when the daemon dies. REQUIRES: no command is being answered.
+  void end_channel() {
+    channel_write_.reset();
+    channel_read_.reset();
+  }
 
   // From now on answers have another request's number.
   void answer_out_of_order() { out_of_order_ = true; }
@@ -123,6 +135,8 @@ class FakeDaemon {
   std::atomic<std::uint32_t> last_version_{0};
   std::uint64_t last_cookie_ = 0;
   std::uint32_t registered_in_ = 0;
+  std::atomic<std::uint32_t> held_{0};  // a command; 0: none
+  std::binary_semaphore arrived_{0}, released_{0};
   std::mutex cm_mutex_;  // guards the following
   abi::CmCommandReply cm_reply_{};
   std::atomic<bool> out_of_order_{false};
