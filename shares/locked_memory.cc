@@ -85,10 +85,11 @@ std::shared_ptr<LockedCharge::Program> LockedMemory::program_of(const ProgramPro
 }
 
 Result<LockedCharge> LockedMemory::charge(const ProgramProcess& process, std::uint64_t address,
-                                          std::uint64_t length) {
+                                          std::uint64_t length, const LockedCharge* replaced) {
   const std::uint64_t wanted = bytes_of_pages(address, length);
   const auto program = program_of(process);
-  const std::uint64_t before = program->bytes;
+  const bool takes_place = replaced != nullptr && replaced->program_ == program;
+  const std::uint64_t before = program->bytes - (takes_place ? replaced->bytes_ : 0);
   if (before + wanted > program->allowed) {
     const std::uint64_t limit = limit_of(process.pid());
     const bool beyond = before + wanted > limit;

@@ -49,10 +49,11 @@ class LockedMemory {
   LockedMemory(const LockedMemory&) = delete;
   LockedMemory& operator=(const LockedMemory&) = delete;
 
-  // For the whole pages of a range. ENOMEM: beyond the process's limit, and it hasn't CAP_IPC_LOCK.
+  // For the whole pages of a range. If it is going to take the place of a charge, the limit must
+  // allow it without that. ENOMEM: beyond the process's limit, and it hasn't CAP_IPC_LOCK.
   // EPERM: it has ended, and whoever goes on with its connection has no limit to be asked for.
   Result<LockedCharge> charge(const ProgramProcess& process, std::uint64_t address,
-                              std::uint64_t length);
+                              std::uint64_t length, const LockedCharge* replaced = nullptr);
   [[nodiscard]] std::uint64_t used(pid_t pid) const;
 
  private:

@@ -244,9 +244,12 @@ Result<Outcome> reg_mr(Conversation& conversation, Request& request, Reply* repl
     return Error{ENOMEM, "the daemon has no memory left to look at the program's"};
   }
   const bool on_demand = (head.access & kAccessOnDemand) != 0;
+  const MemoryRegion* const old =
+      head.replaces == 0 ? nullptr : session.regions.find(head.replaces - 1);
   auto locked = on_demand ? Result<LockedCharge>(LockedCharge())
-                          : session.card().locked_memory().charge(process_of(session.peer()),
-                                                                  head.address, head.length);
+                          : session.card().locked_memory().charge(
+                                process_of(session.peer()), head.address, head.length,
+                                old == nullptr ? nullptr : &old->locked);
   if (!locked) {
     return locked.error();
   }

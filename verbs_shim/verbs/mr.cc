@@ -55,10 +55,10 @@ void release(const Mr& mr) {
 
 // Describes how the daemon accesses the range: nothing for on-demand regions, for which it asks
 // later.
-Result<MemoryDescription> describe(const Mr& mr) {
+Result<MemoryDescription> describe(const Mr& mr, Charging charging) {
   const std::uint64_t end = address_of(mr) + mr.base.length;
   if (!on_demand(mr)) {
-    return describe_memory(address_of(mr), mr.base.length, mr.access);
+    return describe_memory(address_of(mr), mr.base.length, mr.access, charging);
   }
   if (!is_implicit(mr.base.addr, mr.base.length) &&
       (mr.base.length == 0 || end <= address_of(mr) || end > abi::kPagingAddressEnd)) {
@@ -75,12 +75,12 @@ Result<MemoryDescription> describe(const Mr& mr) {
 
 // Makes the pages shared and has the daemon map them. `replaces`: handle + 1 of the region that
 // this one replaces; 0: none. 0 or an errno value.
-int register_range(Mr& mr, std::uint32_t replaces) {
+int register_range(Mr& mr, std::uint32_t replaces, Charging charging) {
   if (of(mr.base.context)->client.abandoned()) {
     return refuse("ibv_reg_mr", ENODEV, "the device was opened before the fork, by the parent");
   }
   const CancellationDisabled whole;  // files are opened and read under locks
-  auto description = describe(mr);
+  auto description = describe(mr, charging);
   if (!description) {
     return refuse("ibv_reg_mr", description.error().code, description.error().message.c_str());
   }
@@ -132,7 +132,7 @@ ibv_mr* registered(InTheMaking<Mr> mr, ibv_pd* pd, std::size_t length, std::uint
   mr->base.length = length;
   mr->access = known(access);
   mr->iova = (access & IBV_ACCESS_ZERO_BASED) != 0 ? 0 : iova;
-  const int error = register_range(*mr, 0);
+  const int error = register_range(*mr, 0, Charging::kAnew);
   if (error != 0) {
     unmap_file(mr->mapping);
     return fail(error);
@@ -227,7 +227,14 @@ int ibv_rereg_mr(ibv_mr* base, int flags, ibv_pd* pd, void* address, size_t leng
   if (rights && check_access(static_cast<unsigned>(access)) != 0) {
     return IBV_REREG_MR_ERR_INPUT;
   }
-  Mr next = *mr;
+  Mr next{.base = mr->base,
+          .pd_handle = mr->pd_handle,
+          .access = mr->access,
+          .imported = false,
+          .iova = 0,
+          .elsewhere = false,
+          .held = {},
+          .mapping = {}};
   std::uint64_t iova = mr->iova;
   if (domain) {
     next.base.pd = pd;
@@ -247,13 +254,18 @@ int ibv_rereg_mr(ibv_mr* base, int flags, ibv_pd* pd, void* address, size_t leng
   }
   next.iova = (next.access & IBV_ACCESS_ZERO_BASED) != 0 ? 0 : iova;
   const int errno_before = errno;
-  const int error = register_range(next, base->handle + 1);
+  const int error =
+      register_range(next, base->handle + 1, translation ? Charging::kAnew : Charging::kBefore);
   if (error != 0) {
     errno = error;
     return IBV_REREG_MR_ERR_CMD;
   }
+  if (!translation) {  // what the region was charged for it stays charged for
+    next.held.address = mr->held.address;
+    next.held.length = std::exchange(mr->held.length, 0);
+  }
   release(*mr);
-  *mr = next;
+  *mr = std::move(next);
   errno = errno_before;
   return 0;
 }

@@ -7,6 +7,7 @@
 
 #include <cerrno>
 #include <csignal>
+#include <utility>
 
 namespace uroce {
 namespace {
@@ -72,6 +73,21 @@ TEST(LockedMemory, IsBoundedByTheProgramsLimit) {
   }
   EXPECT_EQ(memory.used(program.pid), 0U);
   EXPECT_TRUE(memory.charge(program.process(), 0, kLimit).has_value());
+}
+
+TEST(LockedMemory, ThatTakesThePlaceOfAnotherIsCountedOnce) {
+  const uid_t uid = ::getuid() == 0 ? kNobody : ::getuid();
+  const Locker program(uid), stranger(uid);
+  LockedMemory memory;
+  auto all = memory.charge(program.process(), 0, kLimit);
+  const auto others = memory.charge(stranger.process(), 0, kLimit);
+  ASSERT_TRUE(all.has_value() && others.has_value());
+  EXPECT_FALSE(memory.charge(program.process(), 0, kLimit, &*others).has_value());
+  EXPECT_FALSE(memory.charge(program.process(), 0, kLimit + 4'096, &*all).has_value());
+  auto again = memory.charge(program.process(), 0, kLimit, &*all);
+  ASSERT_TRUE(again.has_value());
+  *all = std::move(*again);
+  EXPECT_EQ(memory.used(program.pid), kLimit);
 }
 
 TEST(LockedMemory, IsCountedPerProgram) {

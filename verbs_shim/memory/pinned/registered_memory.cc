@@ -36,11 +36,12 @@ void populate(const std::vector<MemoryDescription::Range>& ranges) {
 }  // namespace
 
 Result<MemoryDescription> describe_memory(std::uint64_t address, std::uint64_t length,
-                                          std::uint32_t access) {
+                                          std::uint32_t access, Charging charging) {
   if (length == 0 || address + length < address || address + length + kPage - 1 < address) {
     return Error{EINVAL, "the range is empty or wraps around the end of the address space"};
   }
-  const bool charged = (access & kOnDemand) == 0;
+  const bool pinned = (access & kOnDemand) == 0;
+  const bool charged = pinned && charging == Charging::kAnew;
   if (charged) {
     if (Status charge = charge_locked_memory(address, length); !charge) {
       return charge.error();
@@ -49,16 +50,20 @@ Result<MemoryDescription> describe_memory(std::uint64_t address, std::uint64_t l
   SharingState& state = sharing_state();
   std::unique_lock lock(state.mutex);
   auto description = PinnedRange(state).describe(address, length, access);
-  if (!charged) {
+  if (!description) {
+    if (charged) {
+      uncharge_locked_memory(address, length);
+    }
     return description;
   }
-  if (!description) {
-    uncharge_locked_memory(address, length);
+  if (!pinned) {
     return description;
   }
   HeldMemory& held = description->held;
-  held.address = address;
-  held.length = length;
+  if (charged) {
+    held.address = address;
+    held.length = length;
+  }
   for (const abi::MemoryPiece& piece : description->pieces) {
     // Arenas have no slots for on-demand memory; unmapped memory is released at once.
     if (piece.kind == abi::PieceKind::kArena && !state.arenas[piece.source].on_demand()) {

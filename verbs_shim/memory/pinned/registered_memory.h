@@ -49,13 +49,18 @@ struct MemoryDescription {
   std::string unconverted_reason;
 };
 
+// Whether a registration's memory is charged to RLIMIT_MEMLOCK. kBefore: it is already, because the
+// region changes its rights or its domain only.
+enum class Charging : std::uint8_t { kAnew, kBefore };
+
 // Charges the range to RLIMIT_MEMLOCK (not with IBV_ACCESS_ON_DEMAND), converts private memory, and
 // describes all of it. `access`: enum ibv_access_flags. Errors as from the kernel: EINVAL for a
 // range that wraps or is empty, EFAULT for unmapped memory or access that the mapping doesn't
 // permit, ENOMEM over the limit. After success, call release_memory() once: when the registration
 // has failed after all, or at deregistration.
 Result<MemoryDescription> describe_memory(std::uint64_t address, std::uint64_t length,
-                                          std::uint32_t access);
+                                          std::uint32_t access,
+                                          Charging charging = Charging::kAnew);
 void release_memory(const HeldMemory& held);
 
 // REQUIRES: `index` came in a description of this process. Its descriptor is -1 if the program has
