@@ -1,4 +1,5 @@
-// Redirects librdmacm's calls of open, write, close and fstat to cm_device.
+// Redirects librdmacm's calls of open, write, close and fstat to cm_device, by all names that these
+// have had in glibc: for programs built with an older one, with 64-bit offsets, or fortified.
 //
 // Exporting such names would catch the calls of the whole program, and only where this library
 // comes before libc in the search order (LD_PRELOAD). Instead the slots of librdmacm's own table of
@@ -55,6 +56,21 @@ int hooked_fstat(int descriptor, struct stat* status) {
   return outcome;
 }
 
+// With _FORTIFY_SOURCE, when no file is made.
+int hooked_open_2(const char* path, int flags) {
+  return is_cm_device(path) ? open_cm_channel() : open(path, flags, 0);
+}
+
+// fstat before glibc 2.33. The version is that of the structure, which has changed once.
+int hooked_fxstat(int version, int descriptor, struct stat* status) {
+  constexpr int kKernel = 0, kLinux = 1;
+  if (version != kKernel && version != kLinux) {
+    errno = EINVAL;
+    return -1;
+  }
+  return hooked_fstat(descriptor, status);
+}
+
 struct Hook {
   const char* name;
   std::uintptr_t function;
@@ -66,6 +82,12 @@ std::uintptr_t hook_of(const char* name) {
       {"write", reinterpret_cast<std::uintptr_t>(hooked_write)},
       {"close", reinterpret_cast<std::uintptr_t>(hooked_close)},
       {"fstat", reinterpret_cast<std::uintptr_t>(hooked_fstat)},
+      {"open64", reinterpret_cast<std::uintptr_t>(hooked_open)},
+      {"__open_2", reinterpret_cast<std::uintptr_t>(hooked_open_2)},
+      {"__open64_2", reinterpret_cast<std::uintptr_t>(hooked_open_2)},
+      {"fstat64", reinterpret_cast<std::uintptr_t>(hooked_fstat)},
+      {"__fxstat", reinterpret_cast<std::uintptr_t>(hooked_fxstat)},
+      {"__fxstat64", reinterpret_cast<std::uintptr_t>(hooked_fxstat)},
   };
   for (const Hook& hook : hooks) {
     if (std::strcmp(hook.name, name) == 0) {
