@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <linux/memfd.h>
+#include <pthread.h>
 #include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/shm.h>
@@ -14,11 +15,13 @@
 #include <cstring>
 #include <string>
 #include <string_view>
+#include <thread>
 #include <vector>
 
 #include "base/unique_fd.h"
 #include "tests/unit/shim_memory/stand_in.h"
 #include "tests/unit/temporary_folder.h"
+#include "verbs_shim/memory/sharing/memory_kind.h"
 #include "verbs_shim/memory/sharing/memory_map.h"
 
 namespace uroce::test {
@@ -284,6 +287,15 @@ TEST_F(Kinds, PrivateHugePages) {
   EXPECT_EQ(bytes[0], 0);
   EXPECT_EQ(bytes[kHuge], 9);
   ::munmap(memory, 2 * kHuge);
+}
+
+// The tests run in the main thread.
+TEST(MainThreadBlock, IsFoundByAnyThread) {
+  const auto own = static_cast<std::uint64_t>(pthread_self());
+  EXPECT_EQ(shim::main_thread_control_block(), own);
+  std::uint64_t found = 0;
+  std::thread([&found] { found = shim::main_thread_control_block(); }).join();
+  EXPECT_EQ(found, own);
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <pthread.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -24,10 +25,18 @@ struct Block {
   std::uint64_t end = 0;
 } main_thread_block;
 
+// The address of a thread's list of robust mutexes, which is in its control block; 0: unknown.
+std::uint64_t robust_list_of(pid_t thread) {
+  void* head = nullptr;
+  std::size_t length = 0;
+  return ::syscall(SYS_get_robust_list, thread, &head, &length) == 0
+             ? reinterpret_cast<std::uintptr_t>(head)
+             : 0;
+}
+
 __attribute__((constructor)) void find_main_thread() {
   constexpr std::uint64_t kBytes = 4096;  // struct pthread of glibc has 2304
-  if (::getpid() == ::gettid()) {
-    const auto at = static_cast<std::uint64_t>(pthread_self());
+  if (const std::uint64_t at = main_thread_control_block()) {
     main_thread_block = {.start = page_floor(at), .end = page_ceil(at + kBytes)};
   }
 }
@@ -99,6 +108,17 @@ bool has_arena_state(const MappedArea& area, std::uint64_t page) {
 }
 
 }  // namespace
+
+std::uint64_t main_thread_control_block() {
+  const auto own = static_cast<std::uint64_t>(pthread_self());
+  if (::getpid() == ::gettid()) {
+    return own;
+  }
+  // The list is at the same place in every thread's block.
+  const std::uint64_t list = robust_list_of(::gettid());
+  const std::uint64_t of_main = robust_list_of(::getpid());
+  return list == 0 || of_main == 0 ? 0 : of_main - (list - own);
+}
 
 std::uint64_t same_kind_until(const MappedArea& area, std::uint64_t first, std::uint64_t end) {
   end = std::min(end, area.end);

@@ -18,4 +18,8 @@ enum class MemoryKind : std::uint8_t {
 MemoryKind kind_of(const MappedArea& area, std::uint64_t first, MemoryMap& map);
 std::uint64_t same_kind_until(const MappedArea& area, std::uint64_t first, std::uint64_t end);
 
+// The address of the main thread's control block (struct pthread), found by any thread: the library
+// may be loaded by another. 0: the system doesn't tell it.
+std::uint64_t main_thread_control_block();
+
 }  // namespace uroce::shim
