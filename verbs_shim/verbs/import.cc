@@ -34,7 +34,8 @@ void ibv_unimport_pd(ibv_pd* pd) {
   delete of(pd);
 }
 
-// The address isn't known: it is in the exporter's address space.
+// The address isn't known: it is in the exporter's address space. The region stays the exporter's:
+// here ibv_dereg_mr does what ibv_unimport_mr does.
 ibv_mr* ibv_import_mr(ibv_pd* pd, uint32_t handle) {
   auto mr = make<Mr>();
   if (mr == nullptr) {

@@ -195,7 +195,9 @@ ibv_mr* ibv_reg_dmabuf_mr(ibv_pd* pd, uint64_t offset, size_t length, uint64_t i
 int ibv_dereg_mr(ibv_mr* base) {
   Mr* mr = of(base);
   if (mr->imported) {
-    return refuse("ibv_dereg_mr", EINVAL, "only the exporter can deregister an imported region");
+    // Its exporter's session has the region, and alone can end it.
+    ibv_unimport_mr(base);
+    return 0;
   }
   const int error =
       destroy_handle("ibv_dereg_mr", base->context, abi::Command::kDeregMr, base->handle);

@@ -1,4 +1,4 @@
-// ibv_rereg_mr, and what it costs of RLIMIT_MEMLOCK.
+// Regions that are registered anew, and what that costs of RLIMIT_MEMLOCK; imported ones.
 
 #include <linux/capability.h>
 #include <sys/mman.h>
@@ -62,6 +62,22 @@ int change_rights_under_a_limit() {
 TEST(ReregistrationDeathTest, OfTheSameMemoryIsntChargedAgain) {
   testing::GTEST_FLAG(death_test_style) = "threadsafe";
   EXPECT_EXIT(_exit(change_rights_under_a_limit()), testing::ExitedWithCode(0), "");
+}
+
+class ImportedRegion : public VerbsFixture {};
+
+// The daemon isn't asked: the handle is one of the exporter's session.
+TEST_F(ImportedRegion, IsGivenBackByEitherCall) {
+  for (const bool deregistered : {true, false}) {
+    ibv_mr* const mr = ibv_import_mr(pd, 7);
+    ASSERT_NE(mr, nullptr);
+    if (deregistered) {
+      EXPECT_EQ(ibv_dereg_mr(mr), 0);
+    } else {
+      ibv_unimport_mr(mr);
+    }
+    EXPECT_EQ(daemon.last_command(), abi::Command::kImportMr);
+  }
 }
 
 }  // namespace
