@@ -5,24 +5,22 @@
 #include <array>
 #include <atomic>
 #include <cstddef>
-#include <cstdint>
 #include <new>
 
 namespace uroce {
 namespace {
 
-constexpr std::size_t kPieces = 8;
 constexpr std::size_t kPieceBytes = std::size_t{1} << 20U;
 
 // Each is exchanged as a whole: whoever takes one out unmaps it.
-std::array<std::atomic<void*>, kPieces> pieces{};
-std::atomic<std::uint32_t> missing{kPieces};
+std::array<std::atomic<void*>, kReservePieces> pieces{};
+std::atomic<std::size_t> held{0};
 
 // What operator new calls when it finds nothing. The last call makes it give up.
 void give_up_a_piece() {
   for (std::atomic<void*>& piece : pieces) {
     if (void* const memory = piece.exchange(nullptr); memory != nullptr) {
-      missing.fetch_add(1);
+      held.fetch_sub(1);
       ::munmap(memory, kPieceBytes);
       return;
     }
@@ -32,11 +30,12 @@ void give_up_a_piece() {
 
 }  // namespace
 
-bool hold_memory_reserve() {
-  if (missing.load(std::memory_order_relaxed) == 0) {
+bool hold_memory_reserve(std::size_t pieces_wanted) {
+  if (held.load(std::memory_order_relaxed) >= pieces_wanted) {
     return true;
   }
-  for (std::atomic<void*>& piece : pieces) {
+  for (std::size_t i = 0; i < pieces_wanted; ++i) {
+    std::atomic<void*>& piece = pieces[i];
     if (piece.load() != nullptr) {
       continue;
     }
@@ -47,7 +46,7 @@ bool hold_memory_reserve() {
     }
     void* none = nullptr;
     if (piece.compare_exchange_strong(none, memory)) {
-      missing.fetch_sub(1);
+      held.fetch_add(1);
     } else {
       ::munmap(memory, kPieceBytes);
     }
