@@ -44,7 +44,8 @@ void Worker::State::recount_reads(QpEntry& entry, PortState& port) {
   }
   if (waits && !entry.reads_waiting) {
     entry.reads_waiting = true;
-    port.reads_waiting.insert(was_next ? port.reads_waiting.begin() : port.reads_waiting.end(),
+    const bool first = was_next && !more;  // it was its turn, and it requested nothing
+    port.reads_waiting.insert(first ? port.reads_waiting.begin() : port.reads_waiting.end(),
                               entry.qpn);
     next_reads_check = std::min(next_reads_check, ran() + kReadsSilentMax);
   }

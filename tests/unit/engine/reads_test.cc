@@ -230,45 +230,67 @@ TEST_F(TwoReadersWithATimer, AReadRetriedInVainHoldsUpNoOther) {
   EXPECT_TRUE(other_.a.poll_send());
 }
 
-// Three connections whose READs go alone, each of which always has two posted. A fourth one rings
-// in each turn, which lets none of them go out of turn.
-TEST(Reads, ThatAreLongTakeTurns) {
-  constexpr std::uint32_t kFrames = 1'600;
-  constexpr std::size_t kRounds = 20;
+// Some connections, each of which always has `posted` READs of so many frames. Another one rings
+// in each turn, which lets none of them go out of turn. The connections whose READs complete, in
+// that order, over `rounds` of all.
+std::vector<std::uint32_t> order_of_reads(std::uint32_t connections, std::uint32_t frames,
+                                          std::uint8_t posted, std::size_t rounds) {
   Stations stations({.path_mtu = kReadMtu});
   std::deque<QpPair> pairs;
-  for (const std::uint32_t qpn : {33U, 35U, 37U}) {
+  for (std::uint32_t i = 0; i < connections; ++i) {
+    const std::uint32_t qpn = 33 + 2 * i;
     QpPair& pair = pairs.emplace_back(PairConfig{
         .a = {.qpn = qpn, .keys = &stations.pair.a.keys()},
         .b = {.qpn = qpn + 1, .keys = &stations.pair.b.keys()},
         .path_mtu = kReadMtu,
+        .max_rd_atomic = posted,
     });
     stations.a.add(pair.a.qp());
     stations.b.add(pair.b.qp());
   }
   const auto post_read = [&](std::uint32_t index) {
-    const abi::Sge sge = pairs[index].a.sge(0, kFrames * kReadMtu);
+    const abi::Sge sge = pairs[index].a.sge(0, std::size_t{frames} * kReadMtu);
     pairs[index].a.post_send(rdma_wr(1, abi::WrOpcode::kRdmaRead, pairs[index].b, 0), {&sge, 1});
     stations.a.ring(1 + index);
   };
-  for (const std::uint32_t index : {0U, 0U, 1U, 1U, 2U, 2U}) {
-    post_read(index);
+  for (std::uint32_t index = 0; index < connections; ++index) {
+    for (std::uint32_t i = 0; i < posted; ++i) {
+      post_read(index);
+    }
   }
   std::vector<std::uint32_t> order;
-  for (int turn = 0; turn < 100'000 && order.size() < kRounds * pairs.size(); ++turn) {
+  for (int turn = 0; turn < 100'000 && order.size() < rounds * pairs.size(); ++turn) {
     stations.a.ring();
     stations.a.worker.poll(stations.now);
     stations.b.worker.poll(stations.now);
-    for (const std::uint32_t index : {0U, 1U, 2U}) {
+    for (std::uint32_t index = 0; index < connections; ++index) {
       if (pairs[index].a.poll_send()) {
         order.push_back(index);
         post_read(index);
       }
     }
   }
-  ASSERT_EQ(order.size(), kRounds * pairs.size());
+  return order;
+}
+
+TEST(Reads, ThatGoAloneTakeTurns) {
+  constexpr std::size_t kRounds = 20;
+  const std::vector<std::uint32_t> order = order_of_reads(3, 1'600, 2, kRounds);
+  ASSERT_EQ(order.size(), 3 * kRounds);
   for (std::size_t i = 0; i < order.size(); ++i) {
-    EXPECT_EQ(order[i], i % pairs.size()) << i;
+    EXPECT_EQ(order[i], i % 3) << i;
+  }
+}
+
+// There is room for less than they have posted. One that has requested a READ waits behind the
+// others before it requests the next.
+TEST(Reads, ThatFindNoRoomTakeTurns) {
+  constexpr std::uint32_t kConnections = 5;
+  constexpr std::size_t kRounds = 20;
+  const std::vector<std::uint32_t> order = order_of_reads(kConnections, 80, 6, kRounds);
+  ASSERT_GE(order.size(), kConnections * kRounds);
+  for (std::size_t i = 0; i < order.size(); ++i) {
+    EXPECT_EQ(order[i], i % kConnections) << i;
   }
 }
 
