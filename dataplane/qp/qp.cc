@@ -66,7 +66,9 @@ void Qp::modify(const QpAttributes& attributes, std::uint32_t mask, Turn& turn) 
       }
       break;
     case QpState::kSqd:
-      requester_.drain(turn);
+      if (from != QpState::kSqd) {
+        requester_.drain(turn);
+      }
       break;
     case QpState::kSqe:
       break;
@@ -97,7 +99,10 @@ void Qp::take_attributes(const QpAttributes& from, std::uint32_t mask) {
   take(kQpMaskTimeout, &QpAttributes::timeout);
   take(kQpMaskRetryCnt, &QpAttributes::retry_cnt);
   take(kQpMaskRnrRetry, &QpAttributes::rnr_retry);
-  take(kQpMaskState, &QpAttributes::sqd_async_notify);
+  // Of the modify to SQD. Later ones change other attributes, and the event still comes.
+  if (attributes_.state != QpState::kSqd || from.state != QpState::kSqd) {
+    take(kQpMaskState, &QpAttributes::sqd_async_notify);
+  }
   if ((mask & kQpMaskPath) != 0) {
     attributes_.path = from.path;
     Path path = from.path;

@@ -3,23 +3,23 @@
 namespace uroce {
 
 // Decides what to do about `psn`, now that it is known to be missing still or again.
-bool PeerKeeps::single(std::uint32_t psn) {
+bool PeerKeeps::single(std::uint32_t psn, std::uint32_t count) {
   if (buffers_ == Buffers::kNo && ++missing_ % kTryEvery != 0) {
     single_ = false;
     return false;
   }
   single_ = true;
-  single_psn_ = psn;
+  single_end_ = psn_add(psn, count);
   return true;
 }
 
 // The peer advanced by a single packet. A peer that keeps does that if the next packet was lost,
 // too.
-bool PeerKeeps::advanced_by_one(std::uint32_t psn, bool certain) {
+bool PeerKeeps::advanced_by_one(std::uint32_t psn, std::uint32_t count, bool certain) {
   single_ = false;
   ++row_;
   if (buffers_ == Buffers::kYes && row_ < (reported_ ? kRowMaxReported : kRowMax)) {
-    return single(psn);
+    return single(psn, count);
   }
   if (certain || buffers_ == Buffers::kYes || row_ >= kDoubtsMax) {
     buffers_ = Buffers::kNo;
@@ -28,30 +28,31 @@ bool PeerKeeps::advanced_by_one(std::uint32_t psn, bool certain) {
   return false;
 }
 
-bool PeerKeeps::resend_single(std::uint32_t psn) {
-  const std::int32_t beyond = single_ ? psn_difference(psn, single_psn_) : 0;
-  if (beyond == 1) {
-    return advanced_by_one(psn, false);
+bool PeerKeeps::resend_single(std::uint32_t psn, std::uint32_t count) {
+  const std::int32_t beyond = single_ ? psn_difference(psn, single_end_) : -1;
+  if (beyond == 0) {
+    return advanced_by_one(psn, count, false);
   }
-  if (beyond > 1) {
+  if (beyond > 0) {
     advanced_further();
   }
-  return single(psn);
+  return single(psn, count);
 }
 
-PeerKeeps::Next PeerKeeps::acknowledged(std::uint32_t unacked_psn, bool more) {
-  if (!single_ || psn_difference(unacked_psn, single_psn_) <= 0) {
+PeerKeeps::Next PeerKeeps::acknowledged(std::uint32_t unacked_psn, std::uint32_t count) {
+  const std::int32_t beyond = single_ ? psn_difference(unacked_psn, single_end_) : -1;
+  if (beyond < 0) {
     return Next::kGoOn;
   }
   single_ = false;
-  if (unacked_psn != psn_add(single_psn_, 1)) {
+  if (beyond > 0) {
     advanced_further();
     return Next::kGoOn;
   }
-  if (!more) {
+  if (count == 0) {
     return Next::kGoOn;
   }
-  return advanced_by_one(unacked_psn, true) ? Next::kSingle : Next::kAll;
+  return advanced_by_one(unacked_psn, count, true) ? Next::kSingle : Next::kAll;
 }
 
 void PeerKeeps::set_reported(bool keeps) {

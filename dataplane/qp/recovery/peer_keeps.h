@@ -20,13 +20,15 @@ namespace uroce {
 class PeerKeeps {
  public:
   // The peer has reported `psn` as missing, and has everything before it. Returns whether to
-  // retransmit only that packet.
-  [[nodiscard]] bool resend_single(std::uint32_t psn);
+  // retransmit only the packet there, which has `count` PSNs (a READ request: as many as its
+  // responses).
+  [[nodiscard]] bool resend_single(std::uint32_t psn, std::uint32_t count);
 
-  // The peer has acknowledged everything before `unacked_psn`; `more` was sent. What to do about
-  // that packet: nothing special, retransmit it alone, or retransmit everything from it on.
+  // The peer has acknowledged everything before `unacked_psn`. What to do about the packet there:
+  // nothing special, retransmit it alone, or retransmit everything from it on. `count`: its PSNs;
+  // 0: it wasn't sent yet.
   enum class Next : std::uint8_t { kGoOn, kSingle, kAll };
-  [[nodiscard]] Next acknowledged(std::uint32_t unacked_psn, bool more);
+  [[nodiscard]] Next acknowledged(std::uint32_t unacked_psn, std::uint32_t count);
 
   // Another uroce has reported whether it buffers.
   void set_reported(bool keeps);
@@ -43,14 +45,15 @@ class PeerKeeps {
   static constexpr std::uint32_t kDoubtsMax = 2;
   static constexpr std::uint32_t kTryEvery = 64;  // losses with a peer that keeps nothing
 
-  bool single(std::uint32_t psn);
-  bool advanced_by_one(std::uint32_t psn, bool certain);
+  bool single(std::uint32_t psn, std::uint32_t count);
+  bool advanced_by_one(std::uint32_t psn, std::uint32_t count, bool certain);
   void advanced_further();
 
   Buffers buffers_ = Buffers::kUnknown;
   bool reported_ = false;
-  bool single_ = false;  // single_psn_ was sent again alone, and nothing was received since
-  std::uint32_t single_psn_ = 0;
+  // The packet before single_end_ was sent again alone, and nothing was received since.
+  bool single_ = false;
+  std::uint32_t single_end_ = 0;
   std::uint32_t row_ = 0;
   std::uint32_t missing_ = 0;  // losses since it was found to keep nothing
 };

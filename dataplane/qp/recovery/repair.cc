@@ -44,10 +44,11 @@ bool Repair::filled(std::uint32_t psn, Time now) {
          shrink(static_cast<std::uint32_t>(hole - holes_.data()), psn_add(psn, 1), now);
 }
 
-bool Repair::in(std::uint32_t psn, std::uint32_t end) const {
-  return std::any_of(holes_.begin(), holes_.begin() + count_, [&](const Hole& hole) {
+std::uint32_t Repair::find_in(std::uint32_t psn, std::uint32_t end) const {
+  const auto found = std::find_if(holes_.begin(), holes_.begin() + count_, [&](const Hole& hole) {
     return psn_distance(psn, hole.psn) < psn_distance(psn, end);
   });
+  return static_cast<std::uint32_t>(found - holes_.begin());
 }
 
 Hole* Repair::find(std::uint32_t psn) {
@@ -78,11 +79,24 @@ bool Repair::add_behind(std::uint32_t psn, std::uint32_t newest) {
   if (hole == nullptr) {
     return add(psn, 1);
   }
-  if (hole->waiting == 0 && psn_difference(newest, hole->behind) >= 0) {
-    hole->waiting = 1;
+  wait_if_behind(*hole, newest);
+  return true;
+}
+
+bool Repair::again_behind(std::uint32_t psn, std::uint32_t end, std::uint32_t newest) {
+  const std::uint32_t place = find_in(psn, end);
+  if (place == count_) {
+    return false;
+  }
+  wait_if_behind(holes_[place], newest);
+  return true;
+}
+
+void Repair::wait_if_behind(Hole& hole, std::uint32_t newest) {
+  if (hole.waiting == 0 && psn_difference(newest, hole.behind) >= 0) {
+    hole.waiting = 1;
     ++waiting_;
   }
-  return true;
 }
 
 void Repair::add_again(std::uint32_t psn, std::uint32_t count) {
@@ -139,7 +153,7 @@ Time Repair::deadline() const {
   return next;
 }
 
-bool Repair::on_time(Time now) {
+bool Repair::on_time(Time now, bool may_probe) {
   for (std::uint32_t i = 0; i < count_; ++i) {
     Hole& hole = holes_[i];
     if (hole.waiting == 0 && hole.sent_at + repair_timeout(hole) <= now) {
@@ -150,9 +164,9 @@ bool Repair::on_time(Time now) {
   if (probe_at_ > now) {
     return false;
   }
-  ++silent_probes_;
+  silent_probes_ += may_probe ? 1 : 0;
   watch(true, now);
-  return true;
+  return may_probe;
 }
 
 }  // namespace uroce

@@ -49,6 +49,8 @@ class Repair {
   // As add() of one packet, if the peer has received up to `newest`: a retransmission sent before
   // that was lost as well.
   bool add_behind(std::uint32_t psn, std::uint32_t newest);
+  // For a hole within [psn, end), if there is one, as add_behind(); false: there is none.
+  bool again_behind(std::uint32_t psn, std::uint32_t end, std::uint32_t newest);
   // As add(), but retransmitted even if it was recently.
   void add_again(std::uint32_t psn, std::uint32_t count);
   // A response with this PSN was received out of order. True if it completed a hole.
@@ -62,7 +64,9 @@ class Repair {
     }
   }
   // Whether there is a hole within [psn, end).
-  [[nodiscard]] bool in(std::uint32_t psn, std::uint32_t end) const;
+  [[nodiscard]] bool in(std::uint32_t psn, std::uint32_t end) const {
+    return find_in(psn, end) != count_;
+  }
   [[nodiscard]] bool has_holes() const { return count_ != 0; }
   [[nodiscard]] bool has_waiting() const { return waiting_ != 0; }
   [[nodiscard]] std::uint32_t waiting() const { return waiting_; }
@@ -77,11 +81,15 @@ class Repair {
   [[nodiscard]] bool probing() const { return silent_probes_ != 0; }
   // The earliest time at which on_time() has something to do.
   [[nodiscard]] Time deadline() const;
-  // Schedules holes again that should have been filled by now. True if a probe is due.
-  bool on_time(Time now);
+  // Schedules holes again that should have been filled by now. True if a probe is due and
+  // `may_probe`; otherwise it is due again after the same time.
+  bool on_time(Time now, bool may_probe);
 
  private:
   Hole* find(std::uint32_t psn);
+  // The place of the first hole within [psn, end); count_: there is none.
+  [[nodiscard]] std::uint32_t find_in(std::uint32_t psn, std::uint32_t end) const;
+  void wait_if_behind(Hole& hole, std::uint32_t newest);
   void remove(std::uint32_t index);
   bool shrink(std::uint32_t index, std::uint32_t psn, Time now);
   [[nodiscard]] Duration repair_timeout(const Hole& hole) const;

@@ -165,10 +165,13 @@ class Requester {
   [[nodiscard]] bool sending() const;
   [[nodiscard]] inline std::uint32_t window_left() const;
   [[nodiscard]] inline bool window_open() const;
+  // Whether what is sent again from the cursor on goes on by itself.
+  [[nodiscard]] bool resends_freely() const;
   [[nodiscard]] inline bool may_begin(const SendEntry& entry) const;
   [[nodiscard]] inline bool stream_has_work() const;
   inline bool next_ready(Turn& turn);
   inline void prepare(SendEntry& entry) const;
+  bool refuse_impossible_read(SendEntry& entry) const;
   inline void begin(SendEntry& entry);
   std::uint32_t send_next(Turn& turn);
   std::uint32_t send_request(const SendEntry& entry, Turn& turn);

@@ -70,8 +70,12 @@ void Requester::request_missing_of(const SendEntry& entry, std::uint32_t from) {
   while (missing(end)) {
     end = psn_add(end, 1);
   }
-  if (end != from && psn_distance(from, cursor_psn_) != 0 &&
-      !repair_.in(entry.first_psn, entry_end)) {
+  if (end == from || psn_distance(from, cursor_psn_) == 0) {
+    return;
+  }
+  // A response to what was requested after it: the repair was lost as well, since a peer answers
+  // in order.
+  if (!repair_.again_behind(entry.first_psn, entry_end, psn_before(kept_end_))) {
     round_trip_.cancel();
     loss_shown_ = true;
     qp_.counters_.implied_nak_seq_err += repair_.add(from, psn_distance(from, end)) ? 1 : 0;

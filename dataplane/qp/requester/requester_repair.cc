@@ -70,8 +70,10 @@ std::uint32_t Requester::oldest_count() const {
 // everything behind it was lost, too.
 void Requester::on_silence(Turn& turn) {
   const std::uint32_t waiting = repair_.waiting();
-  if (repair_.on_time(turn.now) && cursor_psn_ == high_psn_ && cursor_psn_ != unacked_psn_) {
-    probe();  // otherwise there is nothing to probe with, or it is being sent
+  // Otherwise there is nothing to probe with, or it is being sent.
+  const bool may_probe = cursor_psn_ != unacked_psn_ && !resends_freely();
+  if (repair_.on_time(turn.now, may_probe)) {
+    probe();
   }
   qp_.counters_.roce_adp_retrans += repair_.waiting() - std::min(waiting, repair_.waiting());
 }
@@ -91,7 +93,8 @@ void Requester::probe() {
 // A NAK: the peer has everything before unacked_psn_ and misses that packet.
 void Requester::on_sequence_nak(Turn& turn) {
   loss_shown_ = turn.recovery == Recovery::kSelective;
-  if (turn.recovery == Recovery::kGoBackN || !peer_keeps_.resend_single(unacked_psn_)) {
+  if (turn.recovery == Recovery::kGoBackN ||
+      !peer_keeps_.resend_single(unacked_psn_, oldest_count())) {
     (void)retry_early(turn);
     return;
   }
@@ -115,7 +118,8 @@ void Requester::on_sequence_nak(Turn& turn) {
 // An acknowledgement arrived. It may show whether the peer keeps, after a packet was retransmitted
 // alone.
 void Requester::on_ack_after_single_resend() {
-  switch (peer_keeps_.acknowledged(unacked_psn_, unacked_psn_ != high_psn_)) {
+  const bool more = unacked_psn_ != high_psn_;
+  switch (peer_keeps_.acknowledged(unacked_psn_, more ? oldest_count() : 0)) {
     case PeerKeeps::Next::kGoOn:
       return;
     case PeerKeeps::Next::kSingle:

@@ -75,6 +75,8 @@ bool Requester::sending() const {
          psn_distance(unacked_psn_, ack_requested_psn_) >= psn_distance(unacked_psn_, cursor_psn_);
 }
 
+bool Requester::resends_freely() const { return cursor_psn_ != high_psn_ && window_open(); }
+
 [[gnu::always_inline]] inline bool Requester::may_begin(const SendEntry& entry) const {
   if (entry.stage == SendStage::kRefused) {
     return false;
@@ -205,9 +207,8 @@ std::uint32_t Requester::transmit(Turn& turn, std::uint32_t bytes_max) {
   if (entry.stage == SendStage::kRefused) {
     return;
   }
-  if (entry.wants_response() && qp_.attributes_.max_rd_atomic == 0) {
-    // Would wait for ever: no READ or atomic may be outstanding on this queue pair.
-    return entry.refuse(abi::WcStatus::kLocQpOpErr, Failure::kSendNoReads);
+  if (refuse_impossible_read(entry)) {
+    return;
   }
   if (entry.local()) {
     entry.packet_count = 0;
@@ -219,6 +220,16 @@ std::uint32_t Requester::transmit(Turn& turn, std::uint32_t bytes_max) {
   }
   entry.packet_count =
       std::max(1U, static_cast<std::uint32_t>((entry.length + mtu - 1) >> mtu_shift_));
+}
+
+// A READ or atomic that would wait for ever: none may be outstanding on this queue pair.
+bool Requester::refuse_impossible_read(SendEntry& entry) const {
+  const bool impossible = entry.wants_response() && qp_.attributes_.max_rd_atomic == 0 &&
+                          entry.stage != SendStage::kRefused;
+  if (impossible) {
+    entry.refuse(abi::WcStatus::kLocQpOpErr, Failure::kSendNoReads);
+  }
+  return impossible;
 }
 
 [[gnu::always_inline]] inline void Requester::begin(SendEntry& entry) {

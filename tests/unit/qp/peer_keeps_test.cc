@@ -19,19 +19,19 @@ class PeerKeepsTest : public testing::Test {
  protected:
   // A single packet is retransmitted, and the peer then has that one and nothing after it.
   void show_that_it_keeps_nothing() {
-    ASSERT_TRUE(peer_.resend_single(100));
-    ASSERT_EQ(peer_.acknowledged(101, true), Next::kAll);
+    ASSERT_TRUE(peer_.resend_single(100, 1));
+    ASSERT_EQ(peer_.acknowledged(101, 1), Next::kAll);
   }
   // The same, but the peer has everything after it.
   void show_that_it_keeps() {
-    ASSERT_TRUE(peer_.resend_single(100));
-    ASSERT_EQ(peer_.acknowledged(110, true), Next::kGoOn);
+    ASSERT_TRUE(peer_.resend_single(100, 1));
+    ASSERT_EQ(peer_.acknowledged(110, 1), Next::kGoOn);
   }
   // How often in a row, from `psn` on, the peer may advance by a single packet.
   std::uint32_t row(std::uint32_t psn) {
-    EXPECT_TRUE(peer_.resend_single(psn));
+    EXPECT_TRUE(peer_.resend_single(psn, 1));
     for (std::uint32_t count = 1;; ++count) {
-      if (peer_.acknowledged(++psn, true) != Next::kSingle) {
+      if (peer_.acknowledged(++psn, 1) != Next::kSingle) {
         return count;
       }
     }
@@ -41,7 +41,7 @@ class PeerKeepsTest : public testing::Test {
 };
 
 TEST_F(PeerKeepsTest, AnUnknownPeerGetsOnlyTheMissingPacket) {
-  EXPECT_TRUE(peer_.resend_single(100));
+  EXPECT_TRUE(peer_.resend_single(100, 1));
 }
 
 TEST_F(PeerKeepsTest, AnAcknowledgementFarBeyondShowsThatItKeeps) {
@@ -51,51 +51,51 @@ TEST_F(PeerKeepsTest, AnAcknowledgementFarBeyondShowsThatItKeeps) {
 
 TEST_F(PeerKeepsTest, AnAcknowledgementOfThatPacketAloneShowsThatItKeepsNothing) {
   show_that_it_keeps_nothing();
-  EXPECT_FALSE(peer_.resend_single(200));
+  EXPECT_FALSE(peer_.resend_single(200, 1));
 }
 
 TEST_F(PeerKeepsTest, WithNothingSentAfterThatPacketItShowsNothing) {
-  EXPECT_TRUE(peer_.resend_single(100));
-  EXPECT_EQ(peer_.acknowledged(101, false), Next::kGoOn);
-  EXPECT_TRUE(peer_.resend_single(200));
+  EXPECT_TRUE(peer_.resend_single(100, 1));
+  EXPECT_EQ(peer_.acknowledged(101, 0), Next::kGoOn);
+  EXPECT_TRUE(peer_.resend_single(200, 1));
 }
 
 TEST_F(PeerKeepsTest, AnAcknowledgementUpToThatPacketShowsNothing) {
-  EXPECT_EQ(peer_.acknowledged(90, true), Next::kGoOn) << "nothing was retransmitted";
-  EXPECT_TRUE(peer_.resend_single(100));
-  EXPECT_EQ(peer_.acknowledged(99, true), Next::kGoOn);
-  EXPECT_EQ(peer_.acknowledged(100, true), Next::kGoOn);
-  EXPECT_EQ(peer_.acknowledged(101, true), Next::kAll)
+  EXPECT_EQ(peer_.acknowledged(90, 1), Next::kGoOn) << "nothing was retransmitted";
+  EXPECT_TRUE(peer_.resend_single(100, 1));
+  EXPECT_EQ(peer_.acknowledged(99, 1), Next::kGoOn);
+  EXPECT_EQ(peer_.acknowledged(100, 1), Next::kGoOn);
+  EXPECT_EQ(peer_.acknowledged(101, 1), Next::kAll)
       << "the previous ones don't count as the answer";
 }
 
 TEST_F(PeerKeepsTest, JudgesAcrossThePsnWrap) {
-  EXPECT_TRUE(peer_.resend_single(kPsnMask));
-  EXPECT_EQ(peer_.acknowledged(0, true), Next::kAll);
-  EXPECT_FALSE(peer_.resend_single(1));
+  EXPECT_TRUE(peer_.resend_single(kPsnMask, 1));
+  EXPECT_EQ(peer_.acknowledged(0, 1), Next::kAll);
+  EXPECT_FALSE(peer_.resend_single(1, 1));
 }
 
 // The next packet may have been lost, too; a second such NAK is conclusive.
 TEST_F(PeerKeepsTest, ANakOfTheVeryNextPacketIsInconclusive) {
-  EXPECT_TRUE(peer_.resend_single(100));
-  EXPECT_FALSE(peer_.resend_single(101)) << "this time everything is retransmitted";
-  EXPECT_TRUE(peer_.resend_single(200)) << "nothing is decided yet";
-  EXPECT_FALSE(peer_.resend_single(201));
-  EXPECT_FALSE(peer_.resend_single(300));
+  EXPECT_TRUE(peer_.resend_single(100, 1));
+  EXPECT_FALSE(peer_.resend_single(101, 1)) << "this time everything is retransmitted";
+  EXPECT_TRUE(peer_.resend_single(200, 1)) << "nothing is decided yet";
+  EXPECT_FALSE(peer_.resend_single(201, 1));
+  EXPECT_FALSE(peer_.resend_single(300, 1));
 }
 
 TEST_F(PeerKeepsTest, ANakFarBeyondShowsThatItKeeps) {
-  EXPECT_TRUE(peer_.resend_single(100));
-  EXPECT_FALSE(peer_.resend_single(101));
-  EXPECT_TRUE(peer_.resend_single(200));
-  EXPECT_TRUE(peer_.resend_single(205)) << "that NAK is a new loss";
-  EXPECT_EQ(peer_.acknowledged(206, true), Next::kSingle);
+  EXPECT_TRUE(peer_.resend_single(100, 1));
+  EXPECT_FALSE(peer_.resend_single(101, 1));
+  EXPECT_TRUE(peer_.resend_single(200, 1));
+  EXPECT_TRUE(peer_.resend_single(205, 1)) << "that NAK is a new loss";
+  EXPECT_EQ(peer_.acknowledged(206, 1), Next::kSingle);
 }
 
 TEST_F(PeerKeepsTest, APeerShownToKeepMayAdvanceByOneAFewTimes) {
   show_that_it_keeps();
   EXPECT_EQ(row(200), kRowMax);
-  EXPECT_FALSE(peer_.resend_single(300)) << "after that it counts as keeping nothing";
+  EXPECT_FALSE(peer_.resend_single(300, 1)) << "after that it counts as keeping nothing";
 }
 
 TEST_F(PeerKeepsTest, APeerThatReportsKeepingMayDoSoMoreOften) {
@@ -112,18 +112,18 @@ TEST_F(PeerKeepsTest, APeerThatReportsKeepingNothingIsJudgedByItsAnswers) {
 TEST_F(PeerKeepsTest, ALaterReportOverridesTheJudgement) {
   show_that_it_keeps_nothing();
   peer_.set_reported(true);
-  EXPECT_TRUE(peer_.resend_single(200));
-  EXPECT_EQ(peer_.acknowledged(201, true), Next::kSingle);
+  EXPECT_TRUE(peer_.resend_single(200, 1));
+  EXPECT_EQ(peer_.acknowledged(201, 1), Next::kSingle);
 }
 
 TEST_F(PeerKeepsTest, APeerThatKeepsNothingIsProbedNowAndThen) {
   show_that_it_keeps_nothing();
   std::uint32_t tried = 0;
   for (std::uint32_t loss = 1; loss <= 2 * kTryEvery; ++loss) {
-    if (peer_.resend_single(1'000 * loss)) {
+    if (peer_.resend_single(1'000 * loss, 1)) {
       ++tried;
       EXPECT_EQ(loss % kTryEvery, 0U);
-      EXPECT_EQ(peer_.acknowledged(1'000 * loss + 1, true), Next::kAll);
+      EXPECT_EQ(peer_.acknowledged(1'000 * loss + 1, 1), Next::kAll);
     }
   }
   EXPECT_EQ(tried, 2U);
@@ -132,18 +132,29 @@ TEST_F(PeerKeepsTest, APeerThatKeepsNothingIsProbedNowAndThen) {
 TEST_F(PeerKeepsTest, AProbeMayShowThatItKeeps) {
   show_that_it_keeps_nothing();
   for (std::uint32_t loss = 1; loss < kTryEvery; ++loss) {
-    ASSERT_FALSE(peer_.resend_single(1'000 * loss));
+    ASSERT_FALSE(peer_.resend_single(1'000 * loss, 1));
   }
-  EXPECT_TRUE(peer_.resend_single(200'000));
-  EXPECT_EQ(peer_.acknowledged(200'050, true), Next::kGoOn);
-  EXPECT_TRUE(peer_.resend_single(300'000));
+  EXPECT_TRUE(peer_.resend_single(200'000, 1));
+  EXPECT_EQ(peer_.acknowledged(200'050, 1), Next::kGoOn);
+  EXPECT_TRUE(peer_.resend_single(300'000, 1));
+}
+
+// A READ request has as many PSNs as responses. The next one's NAK is that of the very next packet.
+TEST_F(PeerKeepsTest, TheNextPacketIsTheOneBehindAllPsns) {
+  constexpr std::uint32_t kPsns = 16;
+  EXPECT_TRUE(peer_.resend_single(100, kPsns));
+  EXPECT_EQ(peer_.acknowledged(108, kPsns), Next::kGoOn) << "half of it";
+  EXPECT_FALSE(peer_.resend_single(100 + kPsns, kPsns)) << "a doubt";
+  EXPECT_TRUE(peer_.resend_single(200, kPsns));
+  EXPECT_FALSE(peer_.resend_single(200 + kPsns, kPsns));
+  EXPECT_FALSE(peer_.resend_single(300, kPsns)) << "it keeps nothing";
 }
 
 TEST_F(PeerKeepsTest, AfterGoingBackAnAcknowledgementShowsNothing) {
-  EXPECT_TRUE(peer_.resend_single(100));
+  EXPECT_TRUE(peer_.resend_single(100, 1));
   peer_.gone_back();
-  EXPECT_EQ(peer_.acknowledged(101, true), Next::kGoOn);
-  EXPECT_TRUE(peer_.resend_single(200));
+  EXPECT_EQ(peer_.acknowledged(101, 1), Next::kGoOn);
+  EXPECT_TRUE(peer_.resend_single(200, 1));
 }
 
 }  // namespace

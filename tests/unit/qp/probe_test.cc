@@ -138,6 +138,32 @@ TEST(Probe, IsFollowedByTheRestIfThatWasLostToo) {
   EXPECT_LT(pair.now - sent, 10 * kRoundTripTime);
 }
 
+// A window is sent again, and its last packet, which requests the answer, is lost. Nothing else can
+// be sent then, and there is no timer.
+TEST(Probe, IsSentAlsoWhenWhatIsSentAgainFillsTheWindow) {
+  constexpr std::size_t kLength = 64'000;
+  QpPair pair(
+      {.a = {.shares_network = true}, .b = {.qpn = 18, .shares_network = true}, .timeout = 0});
+  measure(pair);
+  post_writes(pair, kLength);
+  const std::uint32_t first = pair.a.qp().send_psn();
+  bool first_lost = false;
+  bool last_lost = false;
+  pair.run([&](const Packet& packet, bool to_b) {
+    const bool gone_back = pair.a.qp().counters().resends_gone_back != 0;
+    bool* const loss = !to_b                                           ? nullptr
+                       : packet.psn == first && !first_lost            ? &first_lost
+                       : gone_back && packet.ack_request && !last_lost ? &last_lost
+                                                                       : nullptr;
+    return loss != nullptr && (*loss = true);
+  });
+  EXPECT_TRUE(last_lost);
+  const auto cqe = pair.a.poll_send();
+  ASSERT_TRUE(cqe.has_value());
+  EXPECT_EQ(cqe->status, WcStatus::kSuccess);
+  EXPECT_GE(pair.a.qp().counters().tail_probes, 1U);
+}
+
 TEST(Probe, BacksOffAndTimeoutsStillEndIt) {
   QpPair pair({.timeout = 10, .retry_cnt = 1});
   measure(pair);

@@ -29,7 +29,9 @@ class RepairTest : public testing::Test {
     EXPECT_EQ(repair_.waiting(), 0U);
     return sent;
   }
-  bool pass(Duration time) { return repair_.on_time(now_ += time); }
+  bool pass(Duration time, bool may_probe = true) {
+    return repair_.on_time(now_ += time, may_probe);
+  }
 
   Repair repair_;
   Time now_ = kStart;
@@ -73,6 +75,31 @@ TEST_F(RepairTest, TheNumberOfHolesIsBounded) {
   EXPECT_TRUE(repair_.add(4, 1)) << "it is a known hole";
   repair_.advanced(1, now_);
   EXPECT_TRUE(repair_.add(1, 1));
+}
+
+// A response that was requested after the repair shows that the repair was lost.
+TEST_F(RepairTest, AHoleOfAReadIsSentAgainOnceSomethingLaterIsAnswered) {
+  EXPECT_FALSE(repair_.again_behind(4, 10, 2'000)) << "there is none";
+  EXPECT_TRUE(repair_.add(5, 3));
+  EXPECT_EQ(send(1'000), Psns{5});
+  EXPECT_TRUE(repair_.again_behind(4, 10, 999));
+  EXPECT_EQ(send(), Psns{});
+  EXPECT_TRUE(repair_.again_behind(4, 10, 1'000));
+  EXPECT_TRUE(repair_.again_behind(4, 10, 1'000));
+  EXPECT_EQ(send(1'100), Psns{5});
+  EXPECT_TRUE(repair_.again_behind(4, 10, 1'000)) << "sent again since";
+  EXPECT_EQ(send(), Psns{});
+}
+
+TEST_F(RepairTest, AProbeThatCannotBeSentDoesNotCount) {
+  measure();
+  repair_.watch(true, now_);
+  const Time first = repair_.deadline();
+  EXPECT_FALSE(pass(first - now_, false));
+  EXPECT_FALSE(repair_.probing());
+  EXPECT_EQ(repair_.deadline() - now_, first - kStart) << "no back-off";
+  EXPECT_TRUE(pass(repair_.deadline() - now_));
+  EXPECT_TRUE(repair_.probing());
 }
 
 TEST_F(RepairTest, InsistingSendsItOnceMore) {

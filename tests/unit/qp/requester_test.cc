@@ -367,6 +367,41 @@ TEST(Requester, DrainsBeforeAnInvalidRequest) {
   EXPECT_EQ(pair.a.qp().state(), QpState::kErr);
 }
 
+// 10.3.1.1.6: attributes may be changed in SQD, and the event still comes, once.
+TEST(Requester, AnnouncesThatItIsDrainedAlsoAfterChangesInSqd) {
+  QpPair pair;
+  pair.a.post_send(rdma_wr(1, WrOpcode::kRdmaWrite, pair.b, 0), std::array{pair.a.sge(0, 8)});
+  const auto begun = pair.transmit(pair.a);
+  pair.a.modify({.state = QpState::kSqd, .sqd_async_notify = true}, kQpMaskState, pair.now);
+  pair.a.modify({.state = QpState::kSqd, .timeout = 15}, kQpMaskState | kQpMaskTimeout, pair.now);
+  EXPECT_EQ(pair.deliver(pair.b, *begun[0]), Drop::kNone);
+  pair.exchange();
+  EXPECT_TRUE(pair.a.announced(AsyncEvent::kSqDrained));
+  pair.a.events.entries.clear();
+  pair.a.modify({.state = QpState::kSqd, .timeout = 14}, kQpMaskState | kQpMaskTimeout, pair.now);
+  EXPECT_FALSE(pair.a.announced(AsyncEvent::kSqDrained));
+}
+
+// In SQD the program may forbid READs, though it has posted some. They fail, and don't wait.
+TEST(Requester, FailsReadsThatWereForbiddenLater) {
+  QpPair pair({.max_rd_atomic = 1});
+  for (std::uint64_t id = 1; id <= 2; ++id) {
+    pair.a.post_send(rdma_wr(id, WrOpcode::kRdmaRead, pair.b, 0), std::array{pair.a.sge(0, 8)});
+  }
+  const auto begun = pair.transmit(pair.a);
+  ASSERT_EQ(begun.size(), 1U);
+  pair.a.modify({.state = QpState::kSqd}, kQpMaskState, pair.now);
+  EXPECT_EQ(pair.deliver(pair.b, *begun[0]), Drop::kNone);
+  pair.exchange();
+  expect_success(pair.a, 1);
+  pair.a.modify({.max_rd_atomic = 0}, kQpMaskMaxRdAtomic, pair.now);
+  pair.a.modify({.state = QpState::kRts}, kQpMaskState, pair.now);
+  pair.exchange();
+  const auto cqe = pair.a.poll_send();
+  ASSERT_TRUE(cqe.has_value());
+  EXPECT_EQ(cqe->status, WcStatus::kLocQpOpErr);
+}
+
 TEST(Requester, AnnouncesADrainedQueueAtOnceWhenNothingIsOutstanding) {
   QpPair pair;
   pair.a.modify({.state = QpState::kSqd, .sqd_async_notify = true}, kQpMaskState, pair.now);
