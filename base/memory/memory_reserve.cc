@@ -5,22 +5,24 @@
 #include <array>
 #include <atomic>
 #include <cstddef>
+#include <cstdint>
 #include <new>
 
 namespace uroce {
 namespace {
 
+constexpr std::size_t kPieces = 8;
 constexpr std::size_t kPieceBytes = std::size_t{1} << 20U;
 
 // Each is exchanged as a whole: whoever takes one out unmaps it.
-std::array<std::atomic<void*>, kReservePieces> pieces{};
-std::atomic<std::size_t> held{0};
+std::array<std::atomic<void*>, kPieces> pieces{};
+std::atomic<std::uint32_t> missing{kPieces};
 
 // What operator new calls when it finds nothing. The last call makes it give up.
 void give_up_a_piece() {
   for (std::atomic<void*>& piece : pieces) {
     if (void* const memory = piece.exchange(nullptr); memory != nullptr) {
-      held.fetch_sub(1);
+      missing.fetch_add(1);
       ::munmap(memory, kPieceBytes);
       return;
     }
@@ -30,12 +32,12 @@ void give_up_a_piece() {
 
 }  // namespace
 
-bool hold_memory_reserve(std::size_t pieces_wanted) {
-  if (held.load(std::memory_order_relaxed) >= pieces_wanted) {
+bool hold_memory_reserve() {
+  std::set_new_handler(give_up_a_piece);  // each time: a thread that found no piece took it away
+  if (missing.load(std::memory_order_relaxed) == 0) {
     return true;
   }
-  for (std::size_t i = 0; i < pieces_wanted; ++i) {
-    std::atomic<void*>& piece = pieces[i];
+  for (std::atomic<void*>& piece : pieces) {
     if (piece.load() != nullptr) {
       continue;
     }
@@ -46,12 +48,11 @@ bool hold_memory_reserve(std::size_t pieces_wanted) {
     }
     void* none = nullptr;
     if (piece.compare_exchange_strong(none, memory)) {
-      held.fetch_add(1);
+      missing.fetch_sub(1);
     } else {
       ::munmap(memory, kPieceBytes);
     }
   }
-  std::set_new_handler(give_up_a_piece);
   return true;
 }
 

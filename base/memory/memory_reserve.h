@@ -4,14 +4,10 @@
 // reserve and is retried. So threads that can't report failure (workers) get the little that they
 // need, while requests of programs are refused until the reserve is whole again. Any thread.
 
-#include <cstddef>
-
 namespace uroce {
 
-inline constexpr std::size_t kReservePieces = 8;  // of 1 MiB
-
-// Takes what is missing of the reserve, up to so many pieces. False: the machine, or the limit of
-// this process (RLIMIT_AS), has none to give.
-[[nodiscard]] bool hold_memory_reserve(std::size_t pieces_wanted = kReservePieces);
+// Takes what is missing of the reserve. False: the machine, or the limit of this process
+// (RLIMIT_AS), has none to give.
+[[nodiscard]] bool hold_memory_reserve();
 
 }  // namespace uroce

@@ -4,10 +4,10 @@
 #include <string>
 #include <utility>
 
-#include "base/memory/memory_reserve.h"
 #include "verbs_shim/memory/paging/unseen_changes.h"
 #include "verbs_shim/memory/pinned/registered_memory.h"
 #include "verbs_shim/objects/handle.h"
+#include "verbs_shim/objects/heap_reserve.h"
 #include "verbs_shim/objects/objects.h"
 #include "verbs_shim/socket/cancellation_disabled.h"
 #include "verbs_shim/socket/log.h"
@@ -74,18 +74,13 @@ Result<MemoryDescription> describe(const Mr& mr, Charging charging) {
   return MemoryDescription{};
 }
 
-// For the little that a registration allocates, also where the program has used up its memory
-// (RLIMIT_AS): a container that finds none would end the program. Kept from the first registration
-// on; address space only.
-constexpr std::size_t kReserved = 2;
-
 // Makes the pages shared and has the daemon map them. `replaces`: handle + 1 of the region that
 // this one replaces; 0: none. 0 or an errno value.
 int register_range(Mr& mr, std::uint32_t replaces, Charging charging) {
   if (of(mr.base.context)->client.abandoned()) {
     return refuse("ibv_reg_mr", ENODEV, "the device was opened before the fork, by the parent");
   }
-  if (!hold_memory_reserve(kReserved)) {
+  if (!hold_heap_reserve()) {
     return refuse("ibv_reg_mr", ENOMEM, "the program has no memory left");
   }
   const CancellationDisabled whole;  // files are opened and read under locks
