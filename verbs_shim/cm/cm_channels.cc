@@ -77,9 +77,12 @@ void release(Connection* connection) {
   }
 }
 
-// Returns its socket. REQUIRES: the lock is held.
+// Returns its socket. Counts of a parent stay: its threads may have been changing them. REQUIRES:
+// the lock is held.
 VerifiedDescriptor forget(Channel& channel) {
-  release(channel.counts);
+  if (channel.generation > inherited) {
+    release(channel.counts);
+  }
   return std::exchange(channel, {}).socket;
 }
 
@@ -141,7 +144,7 @@ Route route_of(int descriptor) {
 Use::Use(const Route& route) {
   pthread_mutex_lock(&exchanging);
   const Lock lock;
-  if (route.generation != 0 && route.generation == generation) {
+  if (route.generation > inherited && route.generation == generation) {
     connection_ = newest;
     ++connection_->users;
   }
@@ -243,6 +246,7 @@ void abandon_cm_channels_after_fork() {
   inherited = generation;
   if (newest != nullptr) {
     newest->client.abandon_after_fork();
+    newest = nullptr;  // never freed: the parent's threads may have been changing it
   }
 }
 
