@@ -14,9 +14,11 @@ void EventChannel::push(UserEvent event) {
   put_byte();
 }
 
-// It fails if the program reads nothing, when there are enough, or has closed its end, when nobody
-// waits for events.
+// It fails if the program has closed its end, when nobody waits for events.
 void EventChannel::put_byte() {
+  if (bytes_ == kBytesMax) {
+    return;
+  }
   const char byte = 1;
   bytes_ += put_event(write_end_.get(), byte) == PutEvent::kPut ? 1 : 0;
 }

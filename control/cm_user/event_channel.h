@@ -4,10 +4,10 @@
 // queue isn't empty. Control thread only.
 //
 // The socket holds a byte for each event, because each event wakes whoever waits for edges
-// (EPOLLET), as on Linux's device. If there is no room because the program doesn't read, further
-// events have none; the bytes that are there keep the socket readable. The reply to a command tells
-// the program how many bytes to take out, so only commands of the program may remove the last
-// event.
+// (EPOLLET), as on Linux's device, up to kBytesMax; further events have none, and the bytes that
+// are there keep the socket readable. (If the kernel has no memory for the only one, the next event
+// or command puts it in.) The reply to a command tells the program how many bytes to take out, so
+// only commands of the program may remove the last event.
 
 #include <rdma/rdma_user_cm.h>
 
@@ -15,6 +15,7 @@
 #include <iterator>
 #include <list>
 
+#include "base/sockets/event_socket.h"
 #include "base/unique_fd.h"
 #include "shares/account.h"
 
@@ -36,6 +37,10 @@ struct UserEvent {
 
 class EventChannel {
  public:
+  // Half of the socket's room: the other half is for events that come while the program hasn't
+  // taken out yet what it was told to.
+  static constexpr std::uint32_t kBytesMax = kCompletionEventsMax / 2;
+
   // `write_end` is non-blocking.
   explicit EventChannel(UniqueFd write_end, Charge charge = {})
       : write_end_(std::move(write_end)), charge_(std::move(charge)) {}
