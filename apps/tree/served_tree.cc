@@ -62,10 +62,13 @@ void remove_others(const std::string& folder, const Shown& wanted, Shown* shown)
   }
 }
 
-// Folders in which there may be others' besides the cards'.
+// Folders in which there may be others' besides the cards': those of kFolders, those above them,
+// and those of network interfaces.
 bool is_shared(const fs::path& folder) {
-  return folder.parent_path() == folder.root_path() || folder == "/sys/devices" ||
-         std::find(std::begin(kFolders), std::end(kFolders), folder) != std::end(kFolders);
+  const fs::path above = folder.parent_path();
+  const fs::path root = folder.root_path();
+  return above == root || above.parent_path() == root || above == "/sys/class" ||
+         above == "/sys/class/net";
 }
 
 // Removes the folders on the way to the file or link at `path`, as far as they are empty and only

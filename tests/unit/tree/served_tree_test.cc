@@ -133,12 +133,16 @@ TEST_F(ServedCard, LeavesNoCardOfATreeThatWasKilled) {
 TEST_F(ServedCard, LeavesWhatItDidNotMake) {
   fs::create_directories(root_ + "/sys/class/infiniband/other0");
   fs::create_directories(root_ + "/sys/devices");  // a mount point
+  fs::create_directories(root_ + "/sys/class/net/eth0");
   auto tree = ServedTree::make(root_);
   card_.files["/sys/devices/pci7572:00/vendor"] = "0\n";
+  card_.links["/sys/class/net/eth0/device/infiniband"] = "elsewhere";
   ASSERT_TRUE(tree->update(card_));
   tree->remove();
   EXPECT_TRUE(is_there("/sys/devices"));
   EXPECT_FALSE(is_there("/sys/devices/pci7572:00"));
+  EXPECT_TRUE(is_there("/sys/class/net/eth0"));
+  EXPECT_FALSE(is_there("/sys/class/net/eth0/device"));
   EXPECT_TRUE(is_there("/sys/class/infiniband/other0"));
   EXPECT_FALSE(is_there("/sys/class/infiniband/uroce0"));
   EXPECT_FALSE(is_there("/dev"));
