@@ -89,6 +89,13 @@ std::string text_of(const std::vector<GatewayRoute>& routes) {
   return text;
 }
 
+// Whether an address that is here with another prefix length than the file's stays as it is. Where
+// there are no peers to be resolved, the length decides next to nothing, and changing it isn't
+// worth the connections that use the address.
+bool keeps_prefix(const Device& device, const IpPrefix& here, const IpPrefix& wanted) {
+  return here.vlan == wanted.vlan && (device.loops_back() || device.resolves_itself());
+}
+
 }  // namespace
 
 Result<std::vector<std::string>> Reload::read_again() {
@@ -167,9 +174,9 @@ void Reload::take_port(std::size_t index, const DaemonPort& wanted, Lines* lines
 }
 
 // Additions come first, so that a port always has an address; an address that gets another prefix
-// or VLAN must be removed before it is added again. Addresses that `uroce addr` added aren't
-// touched until the file has them, too. A failure is reported in a line, doesn't prevent other
-// changes, and is retried by the next reload.
+// or VLAN must be removed before it is added again, if it gets it (keeps_prefix()). Addresses that
+// `uroce addr` added aren't touched until the file has them, too. A failure is reported in a line,
+// doesn't prevent other changes, and is retried by the next reload.
 void Reload::take_addresses(std::size_t index, const DaemonPort& wanted, Lines* lines) {
   const std::vector<IpPrefix> before = given_.ports[index].addresses;
   for (const IpPrefix& prefix : wanted.addresses) {
@@ -179,7 +186,8 @@ void Reload::take_addresses(std::size_t index, const DaemonPort& wanted, Lines* 
     const auto same = std::find_if(before.begin(), before.end(), [&prefix](const IpPrefix& one) {
       return one.address == prefix.address;
     });
-    if (same == before.end() || drop_address(index, *same, lines)) {
+    if (same == before.end() || keeps_prefix(card_.devices()[index], *same, prefix) ||
+        drop_address(index, *same, lines)) {
       bring_address(index, prefix, lines);
     }
   }
@@ -198,18 +206,15 @@ void Reload::bring_address(std::size_t index, const IpPrefix& prefix, Lines* lin
   const std::vector<IpPrefix> entries(device.gids().entries().begin() + 1,
                                       device.gids().entries().end());
   if (contains(entries, prefix)) {
-    given_.ports[index].addresses.push_back(prefix);
+    note_given(index, prefix);
     lines->push_back(device.name() + ": ip: " + to_string(prefix) + " was there already");
     return;
   }
   const auto other = std::find_if(entries.begin(), entries.end(), [&prefix](const IpPrefix& one) {
     return one.address == prefix.address;
   });
-  // Where there are no peers to be resolved, the prefix length decides next to nothing, and
-  // changing it isn't worth the connections that use the address.
-  if (other != entries.end() && other->vlan == prefix.vlan &&
-      (device.loops_back() || device.resolves_itself())) {
-    given_.ports[index].addresses.push_back(prefix);
+  if (other != entries.end() && keeps_prefix(device, *other, prefix)) {
+    note_given(index, prefix);
     lines->push_back(device.name() + ": ip: " + to_string(prefix) + " was there already, as " +
                      to_string(*other));
     return;
@@ -221,8 +226,15 @@ void Reload::bring_address(std::size_t index, const IpPrefix& prefix, Lines* lin
     lines->push_back(device.name() + ": ip: " + status.error().message);
     return;
   }
-  given_.ports[index].addresses.push_back(prefix);
+  note_given(index, prefix);
   lines->push_back(device.name() + ": ip: " + to_string(prefix) + " is added");
+}
+
+// In place of what the file had of this address.
+void Reload::note_given(std::size_t index, const IpPrefix& prefix) {
+  std::vector<IpPrefix>& given = given_.ports[index].addresses;
+  std::erase_if(given, [&prefix](const IpPrefix& one) { return one.address == prefix.address; });
+  given.push_back(prefix);
 }
 
 // True if the port doesn't have it any more, also if `uroce addr` had removed it.

@@ -37,6 +37,7 @@ class Reload {
   void take_port(std::size_t index, const DaemonPort& wanted, Lines* lines);
   void take_addresses(std::size_t index, const DaemonPort& wanted, Lines* lines);
   void bring_address(std::size_t index, const IpPrefix& prefix, Lines* lines);
+  void note_given(std::size_t index, const IpPrefix& prefix);
   bool drop_address(std::size_t index, const IpPrefix& prefix, Lines* lines);
   void take_faults(std::size_t index, const DaemonPort& wanted, Lines* lines);
 

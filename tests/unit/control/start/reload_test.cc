@@ -6,6 +6,8 @@
 
 #include <algorithm>
 #include <fstream>
+#include <memory>
+#include <utility>
 
 #include "control/commands/address_changes.h"
 #include "tests/unit/control/rig.h"
@@ -15,7 +17,10 @@ namespace uroce::control {
 namespace {
 
 class ReloadedAddresses : public testing::Test {
- public:
+ protected:
+  ReloadedAddresses() : ReloadedAddresses(std::make_unique<LoopbackPort>(4200, 1)) {}
+  explicit ReloadedAddresses(std::unique_ptr<Port> port) : rig(std::move(port), 1) {}
+
   // A configuration file with these addresses for its one port.
   static DaemonOptions file(std::initializer_list<const char*> addresses) {
     DaemonOptions options;
@@ -25,8 +30,6 @@ class ReloadedAddresses : public testing::Test {
     }
     return options;
   }
-
- protected:
   // True if the log has a line that ends with `says`.
   bool hang_up(std::initializer_list<const char*> addresses, const std::string& says) {
     const std::vector<std::string> lines = reload.take(file(addresses));
@@ -59,15 +62,17 @@ TEST_F(ReloadedAddresses, MayHaveBeenAddedAlready) {
 }
 
 // On a link the prefix says who the neighbours are.
-TEST(ReloadedAddressesOfALink, MayHaveBeenAddedWithAnotherPrefix) {
-  Rig rig(std::make_unique<SilentPort>(), 1);
-  const std::vector<std::unique_ptr<Port>> ports;
-  Reload reload(ReloadedAddresses::file({"10.0.0.1/24"}), rig.card, rig.kernel, ports);
-  Device& device = rig.card.devices()[0];
-  ASSERT_TRUE(add_address(rig.card, rig.kernel, device, *parse_prefix("10.0.0.5/16")));
-  const auto lines = reload.take(ReloadedAddresses::file({"10.0.0.1/24", "10.0.0.5/24"}));
-  EXPECT_TRUE(lines.back().ends_with("10.0.0.5/24 is added")) << lines.back();
-  EXPECT_FALSE(device.gids().on_link(*parse_ip("10.0.9.9")));
+class ReloadedAddressesOfALink : public ReloadedAddresses {
+ protected:
+  ReloadedAddressesOfALink() : ReloadedAddresses(std::make_unique<SilentPort>()) {}
+};
+
+TEST_F(ReloadedAddressesOfALink, MayHaveBeenAddedWithAnotherPrefix) {
+  ASSERT_TRUE(add_address(rig.card, rig.kernel, device(), *parse_prefix("10.0.0.5/16")));
+  EXPECT_TRUE(hang_up({"10.0.0.1/24", "10.0.0.5/24"}, "10.0.0.5/24 is added"));
+  EXPECT_FALSE(device().gids().on_link(*parse_ip("10.0.9.9")));
+  EXPECT_TRUE(hang_up({"10.0.0.1/24"}, "10.0.0.5/24 is removed"));
+  EXPECT_FALSE(has("10.0.0.5"));
 }
 
 // On loopback it says next to nothing, and removing the address would end its connections.
@@ -77,12 +82,15 @@ TEST_F(ReloadedAddresses, KeepTheirPrefixWhereThereIsNoLink) {
       hang_up({"10.0.0.1/24", "10.0.0.5/24"}, "10.0.0.5/24 was there already, as 10.0.0.5/16"));
   EXPECT_TRUE(device().gids().on_link(*parse_ip("10.0.9.9")));
   EXPECT_TRUE(hang_up({"10.0.0.1/24", "10.0.0.5/24"}, "nothing changed"));
+  EXPECT_TRUE(hang_up({"10.0.0.1/24", "10.0.0.5/16"}, "10.0.0.5/16 was there already"));
+  EXPECT_TRUE(
+      hang_up({"10.0.0.1/24", "10.0.0.5/20"}, "10.0.0.5/20 was there already, as 10.0.0.5/16"));
   EXPECT_TRUE(hang_up({"10.0.0.1/24", "10.0.0.5/24@5"}, "10.0.0.5/24@5 is added"));
   EXPECT_TRUE(hang_up({"10.0.0.1/24"}, "10.0.0.5/24@5 is removed"));
   EXPECT_FALSE(has("10.0.0.5"));
 }
 
-TEST_F(ReloadedAddresses, GetAnotherPrefixOrVlan) {
+TEST_F(ReloadedAddressesOfALink, GetAnotherPrefixOrVlan) {
   ASSERT_TRUE(hang_up({"10.0.0.1/24", "10.0.0.2/24"}, "10.0.0.2/24 is added"));
   EXPECT_TRUE(hang_up({"10.0.0.1/16"}, "10.0.0.1/16 is added"));
   EXPECT_TRUE(device().gids().on_link(*parse_ip("10.0.9.9")));
