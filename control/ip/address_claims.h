@@ -33,21 +33,25 @@ class AddressClaims {
     Time heard = 0;     // the last time
     bool said = false;  // in the log, with this Ethernet address
     Time said_at = 0;   // when the log had this address last; 0: never
-    Time told_at = 0;   // when the claiming host was told last that we have the address
+    bool told = false;  // whether this Ethernet address was told that we have the address
+    Time told_at = 0;   // when one was told last
   };
 
-  // REQUIRES: we have `address`, and `mac` isn't ours. True: that host is to be told that we have
-  // the address, as it didn't claim it before, or another one did meanwhile.
+  // REQUIRES: we have `address`, and `mac` isn't ours. True: that host is to be told now that we
+  // have the address.
   bool heard(const Gid& address, const EtherAddress& mac, Time now) {
     const bool is_first = find(address, now) == nullptr;
     Claim& claim = claims_[address];
-    const bool is_another = is_first || claim.mac != mac;
-    claim.said = claim.said && !is_another;
+    if (is_first || claim.mac != mac) {
+      claim.said = false;
+      claim.told = false;
+    }
     claim.mac = mac;
     claim.heard = now;
-    if (!is_another || (!is_first && now < claim.told_at + kToldEvery)) {
+    if (claim.told || (!is_first && now < claim.told_at + kToldEvery)) {
       return false;
     }
+    claim.told = true;
     claim.told_at = now;
     return true;
   }

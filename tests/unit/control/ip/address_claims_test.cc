@@ -49,11 +49,14 @@ TEST_F(ClaimsTest, AnotherHostWithAnAddressOfOursHearsThatItIsOurs) {
   EXPECT_EQ(sent.size(), 2U) << "a third host hears of it, too";
   device.on_frame(build_announcement({{2, 0, 0, 0, 0, 4}}, kOurIpv6), now);
   EXPECT_EQ(sent.size(), 2U) << "not that often";
+  now += AddressClaims::kToldEvery;
+  device.on_frame(build_announcement({{2, 0, 0, 0, 0, 4}}, kOurIpv6), now);
+  EXPECT_EQ(sent.size(), 3U) << "but later";
   now += AddressClaims::kHeardFor + 1;
   EXPECT_EQ(device.claims().find(kOurIpv6, now), nullptr) << "it has another address now";
   device.on_frame(build_solicitation(kTheirs, kOurIpv6, *parse_ip("fd00::77")), now);
   EXPECT_NE(device.claims().find(kOurIpv6, now), nullptr);
-  EXPECT_EQ(sent.size(), 3U);
+  EXPECT_EQ(sent.size(), 4U);
 }
 
 TEST_F(ClaimsTest, ClaimsOfOneAddressDontKeepAnothersFromTheLog) {
