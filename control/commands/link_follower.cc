@@ -49,16 +49,19 @@ void LinkFollower::check() {
   check_all(due || addresses_changed || !watch_);
 }
 
+// If memory runs out before all are checked, they are checked again, in the same way.
 void LinkFollower::check_all(bool attaches) {
+  attaches_ = attaches_ || attaches;
   address_changes_ = card_.address_changes();
-  next_check_ = card_.now() + kLinkCheckInterval;  // if memory runs out before all are checked
+  next_check_ = card_.now() + kLinkCheckInterval;
   Time next = kNever;
   for (Device& device : card_.devices()) {
     if (!device.loops_back()) {
-      next = std::min(next, check(device, attaches));
+      next = std::min(next, check(device, attaches_));
     }
   }
   next_check_ = next;
+  attaches_ = false;
 }
 
 // `attaches`: tries to reopen interfaces that are down. Returns when to check this one again.
@@ -70,6 +73,7 @@ Time LinkFollower::check(Device& device, bool attaches) {
   const auto change = device.link_change();
   if (change) {
     follow(device, *change);
+    device.note_link(*change);
   }
   // An interface that was recreated between two checks has seemed to be up all the time: it is
   // reported as down, and up again at once.
@@ -77,6 +81,7 @@ Time LinkFollower::check(Device& device, bool attaches) {
     attach(device);
     if (const auto up = device.link_change()) {
       follow(device, *up);
+      device.note_link(*up);
     }
   }
   if (!watch_ || !on_interface) {

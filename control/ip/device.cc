@@ -65,9 +65,9 @@ Device::Device(std::uint32_t index, Port& port, std::vector<IpPrefix> addresses,
       send_(std::move(send)),
       link_up_(port.info().link_up) {}
 
-std::optional<bool> Device::link_change() {
+std::optional<bool> Device::link_change() const {
   const bool up = port_.info().link_up;
-  return std::exchange(link_up_, up) == up ? std::nullopt : std::optional(up);
+  return link_up_ == up ? std::nullopt : std::optional(up);
 }
 
 bool Device::follow_mac() {

@@ -93,9 +93,10 @@ class Device {
     return std::min({neighbours_.next_deadline(), moves_.next_deadline(), claims_.next_deadline()});
   }
 
-  // Checks the port's link and returns its state if that has changed since the last check.
-  std::optional<bool> link_change();
-  // At the last check.
+  // The state of the port's link, if that isn't the one that was noted last.
+  [[nodiscard]] std::optional<bool> link_change() const;
+  void note_link(bool up) { link_up_ = up; }
+  // As it was noted last.
   [[nodiscard]] bool link_up() const { return link_up_; }
   // The port has been reattached. True: its Ethernet address, and so GID 0, has changed.
   bool follow_mac();
