@@ -24,6 +24,9 @@ class PeerKeeps {
   // responses).
   [[nodiscard]] bool resend_single(std::uint32_t psn, std::uint32_t count);
 
+  // Whether a packet was retransmitted alone, so that the next answer shows something.
+  [[nodiscard]] bool watches() const { return single_; }
+
   // The peer has acknowledged everything before `unacked_psn`. What to do about the packet there:
   // nothing special, retransmit it alone, or retransmit everything from it on. `count`: its PSNs;
   // 0: it wasn't sent yet.

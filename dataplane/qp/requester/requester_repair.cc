@@ -56,12 +56,13 @@ std::uint32_t Requester::oldest_count() const {
     return 1;
   }
   const std::uint32_t rest = entry.packet_count - psn_distance(entry.first_psn, unacked_psn_);
+  // Nothing is kept beyond.
+  const std::uint32_t end = std::min(rest, KeptPackets::kSpan);
   std::uint32_t count = 1;
-  while (count < rest &&
-         (count >= KeptPackets::kSpan || !kept_.has(psn_add(unacked_psn_, count)))) {
+  while (count < end && !kept_.has(psn_add(unacked_psn_, count))) {
     ++count;
   }
-  return count;
+  return count == end ? rest : count;
 }
 
 // The peer is silent for longer than usual. Whatever was lost, a request, its answer or a
@@ -118,6 +119,9 @@ void Requester::on_sequence_nak(Turn& turn) {
 // An acknowledgement arrived. It may show whether the peer keeps, after a packet was retransmitted
 // alone.
 void Requester::on_ack_after_single_resend() {
+  if (!peer_keeps_.watches()) {
+    return;
+  }
   const bool more = unacked_psn_ != high_psn_;
   switch (peer_keeps_.acknowledged(unacked_psn_, more ? oldest_count() : 0)) {
     case PeerKeeps::Next::kGoOn:
