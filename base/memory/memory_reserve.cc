@@ -2,58 +2,27 @@
 
 #include <sys/mman.h>
 
-#include <array>
-#include <atomic>
 #include <cstddef>
-#include <cstdint>
-#include <new>
+
+#include "base/memory/piece_reserve.h"
 
 namespace uroce {
 namespace {
 
-constexpr std::size_t kPieces = 8;
-constexpr std::size_t kPieceBytes = std::size_t{1} << 20U;
+struct MappedPieces {
+  static constexpr std::size_t kCount = 8;
+  static constexpr std::size_t kBytes = std::size_t{1} << 20U;
 
-// Each is exchanged as a whole: whoever takes one out unmaps it.
-std::array<std::atomic<void*>, kPieces> pieces{};
-std::atomic<std::uint32_t> missing{kPieces};
-
-// What operator new calls when it finds nothing. The last call makes it give up.
-void give_up_a_piece() {
-  for (std::atomic<void*>& piece : pieces) {
-    if (void* const memory = piece.exchange(nullptr); memory != nullptr) {
-      missing.fetch_add(1);
-      ::munmap(memory, kPieceBytes);
-      return;
-    }
+  static void* take() {
+    void* const memory = ::mmap(nullptr, kBytes, PROT_READ | PROT_WRITE,
+                                MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    return memory == MAP_FAILED ? nullptr : memory;
   }
-  std::set_new_handler(nullptr);
-}
+  static void give_back(void* memory) { ::munmap(memory, kBytes); }
+};
 
 }  // namespace
 
-bool hold_memory_reserve() {
-  std::set_new_handler(give_up_a_piece);  // each time: a thread that found no piece took it away
-  if (missing.load(std::memory_order_relaxed) == 0) {
-    return true;
-  }
-  for (std::atomic<void*>& piece : pieces) {
-    if (piece.load() != nullptr) {
-      continue;
-    }
-    void* const memory = ::mmap(nullptr, kPieceBytes, PROT_READ | PROT_WRITE,
-                                MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (memory == MAP_FAILED) {
-      return false;
-    }
-    void* none = nullptr;
-    if (piece.compare_exchange_strong(none, memory)) {
-      missing.fetch_sub(1);
-    } else {
-      ::munmap(memory, kPieceBytes);
-    }
-  }
-  return true;
-}
+bool hold_memory_reserve() { return PieceReserve<MappedPieces>::hold(); }
 
 }  // namespace uroce
