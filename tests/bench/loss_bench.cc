@@ -41,6 +41,7 @@ struct Setting {
   Duration length = 200 * kNanosecondsPerMillisecond;
   Recovery sender = Recovery::kSelective;
   Recovery receiver = Recovery::kSelective;
+  bool network = false;  // shared with others: the window begins with 32 KiB
 };
 
 struct Result {
@@ -60,6 +61,10 @@ class LossRun {
                                      setting.sender);
     b_ = std::make_unique<sim::Node>(std::move(right), Faults{}, "10.0.0.2", bytes, 0,
                                      setting.receiver);
+    if (setting.network) {
+      a_->share_network(kDefaultCongestion);
+      b_->share_network(kDefaultCongestion);
+    }
     const QueuesConfig queues{.send_entries = setting.depth, .recv_entries = 4 * setting.depth};
     a_end_ = &a_->add_end(17, queues, true);
     b_end_ = &b_->add_end(117, queues, true);
@@ -210,6 +215,21 @@ void measure_go_back_n(Bench* bench) {
   }
 }
 
+// As on a port that shares its network, to a peer that keeps nothing.
+void measure_network(Bench* bench) {
+  const auto write = [&](double loss) {
+    return bench->goodput({.loss = loss,
+                           .length = kNanosecondsPerSecond,
+                           .receiver = Recovery::kGoBackN,
+                           .network = true});
+  };
+  const double lossless = write(0);
+  for (const Loss& loss : {kLosses[1], kLosses[2]}) {
+    bench->figures.note(std::string("network_write_to_gbn_peer_of_lossless_") + loss.name,
+                        write(loss.probability) / lossless);
+  }
+}
+
 void measure_long(Bench* bench) {
   const auto write = [&](std::uint32_t depth, double loss) {
     return bench->goodput({.depth = depth,
@@ -242,6 +262,7 @@ int main(int argc, char** argv) {
   Bench bench(has_flag(argc, argv, "--brief"));
   measure_goodput(&bench);
   measure_go_back_n(&bench);
+  measure_network(&bench);
   measure_long(&bench);
   measure_late(&bench);
   bench.figures.print(has_flag(argc, argv, "--json"));
