@@ -10,10 +10,9 @@
 
 namespace uroce::abi {
 
-// kCmOpenChannel, a bare header: HandleReply with one descriptor, the read end of a socket that
-// is readable exactly while events wait in the channel: a byte is put in for each, as long as
-// there is room. kCmCloseChannel, a HandleRequest:
-// destroys the channel's ids.
+// kCmOpenChannel, a bare header: HandleReply with one descriptor, the read end of a socket that is
+// readable exactly while events wait in the channel: a byte is put in for each, up to a bound.
+// kCmCloseChannel, a HandleRequest: destroys the channel's ids.
 
 // kCmCommand: one command as librdmacm writes it to its device, raw: `number` and the input of
 // rdma/rdma_user_cm.h, then the bytes of an option for SET_OPTION (the pointers in the input mean

@@ -120,7 +120,9 @@ Status ServedTree::make_folders(const fs::path& path) {
   if (exists && S_ISDIR(facts.st_mode)) {
     return ok();
   }
-  errno = exists ? ENOTDIR : errno;
+  if (exists) {
+    errno = ENOTDIR;
+  }
   return system_error(("can't make the folder " + path.string()).c_str());
 }
 
