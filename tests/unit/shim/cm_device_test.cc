@@ -17,6 +17,7 @@
 
 #include "tests/unit/shim/fake_daemon.h"
 #include "tests/unit/shim/on_cancelled_thread.h"
+#include "tests/unit/shim/signal_until_done.h"
 #include "verbs_shim/cm/cm_device.h"
 
 namespace uroce::test {
@@ -196,12 +197,7 @@ class InterruptedCmDevice : public CmDevice {
       error = errno;
       done.store(true);
     });
-    const auto deadline = std::chrono::steady_clock::now() + patience;
-    while (!done.load() && std::chrono::steady_clock::now() < deadline) {
-      pthread_kill(waiter.native_handle(), SIGUSR1);
-      std::this_thread::yield();
-    }
-    const bool returned = done.load();
+    const bool returned = signal_until_done(waiter, done, patience);
     abi::CmCommandReply reply{};
     reply.output_length = sizeof(rdma_ucm_event_resp);
     daemon.announce_to_librdmacm(reply);

@@ -11,6 +11,7 @@
 #include <thread>
 #include <vector>
 
+#include "tests/unit/shim/signal_until_done.h"
 #include "tests/unit/shim/verbs_fixture.h"
 
 namespace uroce::test {
@@ -146,12 +147,7 @@ class Interrupted : public Events {
       }
       done.store(true);
     });
-    const auto deadline = std::chrono::steady_clock::now() + patience;
-    while (!done.load() && std::chrono::steady_clock::now() < deadline) {
-      pthread_kill(waiter.native_handle(), SIGUSR1);
-      std::this_thread::yield();
-    }
-    const bool returned = done.load();
+    const bool returned = signal_until_done(waiter, done, patience);
     daemon.announce(abi::CompletionEvent{.cq_cookie = cq_cookie});
     waiter.join();
     EXPECT_EQ(sigaction(SIGUSR1, &before, nullptr), 0);

@@ -33,15 +33,7 @@ TEST_F(Unfinished, QueuePairsAreFlushedWhenTheyAreWhole) {
   std::atomic<bool> made{false};
   ibv_qp* fresh = nullptr;
   std::thread maker([&] {
-    ibv_qp_init_attr attr{};
-    attr.send_cq = attr.recv_cq = cq;
-    attr.cap = {.max_send_wr = 4,
-                .max_recv_wr = 4,
-                .max_send_sge = 2,
-                .max_recv_sge = 2,
-                .max_inline_data = 32};
-    attr.qp_type = IBV_QPT_RC;
-    fresh = ibv_create_qp(pd, &attr);
+    fresh = create_qp();
     made.store(true, std::memory_order_relaxed);
   });
   while (!made.load(std::memory_order_relaxed)) {

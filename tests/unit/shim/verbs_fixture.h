@@ -37,7 +37,8 @@ class VerbsFixture : public testing::Test {
     EXPECT_EQ(ibv_close_device(context), 0);
   }
 
-  void make_qp() {
+  // A further queue pair, in RESET.
+  ibv_qp* create_qp() {
     ibv_qp_init_attr_ex attr{};
     attr.send_cq = attr.recv_cq = cq;
     attr.cap = {.max_send_wr = 4,
@@ -49,7 +50,11 @@ class VerbsFixture : public testing::Test {
     attr.pd = pd;
     attr.comp_mask = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
     attr.send_ops_flags = IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_RDMA_WRITE;
-    qp = ibv_create_qp_ex(context, &attr);
+    return ibv_create_qp_ex(context, &attr);
+  }
+
+  void make_qp() {
+    qp = create_qp();
     ASSERT_NE(qp, nullptr);
     qp_cookie = daemon.last_cookie();
     ibv_qp_attr rts{};
