@@ -16,14 +16,18 @@ sys.path.insert(0, os.path.join(ROOT, "tests", "e2e"))
 from harness import rdmacm  # noqa: E402  (needs the path above)
 from harness.application import ADDRESS, LOCKING_NOBODY, ApplicationCase  # noqa: E402
 from harness.process import ProcessFailed, wait_until  # noqa: E402
-from harness.programs import listens  # noqa: E402
+from harness.programs import listens, qperf_output  # noqa: E402
 from harness.wires import free_tcp_port  # noqa: E402
 
 _SECONDS_MAX = 120
 _HOST = "127.0.0.1"
-_BLOCK, _FIO_BYTES, _DISK_BYTES = 65536, 64 << 20, 32 << 20
+_BLOCK, _FIO_BYTES, _DISK_BYTES = 65536, 4 << 30, 512 << 20
 _PRELOADED = "/usr/lib/x86_64-linux-gnu/rsocket/librspreload.so"
 _UCX = {True: {"UCX_TLS": "rc_v,ud_v,self", "UCX_NET_DEVICES": "uroce0:1"}, False: {"UCX_TLS": "tcp,self"}}
+
+
+def _output(start_client, seconds_max):
+    return start_client().expect_success(seconds_max)
 
 
 class Programs(ApplicationCase):
@@ -35,12 +39,12 @@ class Programs(ApplicationCase):
         self.end = self.card()
         self.mpi = self.compiled("mpi_check.c", "mpicc.openmpi")
 
-    def _pair(self, server, client, port, by_cm, environment=None):
+    def _pair(self, server, client, port, by_cm, environment=None, output_of=_output):
         """Starts the server, and the client when the server listens. Returns the client's output."""
         serving = self.start(self.end, "server", *server, environment=environment)
         there = (lambda: rdmacm.listens(self, self.end, port)) if by_cm else (lambda: listens(self.end.pid, port))
         wait_until(lambda: serving.ended() or there(), 30, f"{server[0]} listening")
-        out = self.start(self.end, "client", *client, environment=environment).expect_success(_SECONDS_MAX)
+        out = output_of(lambda: self.start(self.end, "client", *client, environment=environment), _SECONDS_MAX)
         serving.end()
         return out
 
@@ -48,7 +52,7 @@ class Programs(ApplicationCase):
         port = free_tcp_port()
         out = self._pair(["qperf", "-lp", port], ["qperf", ADDRESS if rdma else _HOST, "-lp", port, "-t", 1, "-uu",
                                                   *(["-cm", 1] if rdma else []), f"{'rc' if rdma else 'tcp'}_{test}"],
-                         port, False)
+                         port, False, output_of=qperf_output)
         return int(out.split("=")[1].split()[0])
 
     def qperf_mb_per_s(self, rdma):
@@ -72,15 +76,17 @@ class Programs(ApplicationCase):
     def fio_write_mb_per_s(self, rdma):
         port = free_tcp_port()
         engine = ["--ioengine=rdma"] if rdma else ["--ioengine=net", "--protocol=tcp"]
-        common = ["fio", *engine, f"--port={port}", "--bs=64k", f"--size={_FIO_BYTES}"]
+        common = ["fio", *engine, f"--port={port}", "--bs=64k"]
         verb = ["--verb=write", "--iodepth=16", "--iodepth_batch_complete=1"] if rdma else []
-        out = self._pair([*common, "--name=server", "--rw=read", "--iodepth=16", *([] if rdma else ["--listen"])],
-                         [*common, "--name=client", f"--hostname={ADDRESS if rdma else _HOST}", "--rw=write", *verb,
+        # Over TCP the server expects more than it gets: if it ended first, the client would get SIGPIPE.
+        expected = [f"--size={_FIO_BYTES}"] if rdma else [f"--size={2 * _FIO_BYTES}", "--listen"]
+        out = self._pair([*common, "--name=server", "--rw=read", "--iodepth=16", *expected],
+                         [*common, "--name=client", f"--size={_FIO_BYTES}", f"--hostname={ADDRESS if rdma else _HOST}", "--rw=write", *verb,
                           "--output-format=json"], port, rdma)
         return json.loads(out)["jobs"][0]["write"]["bw_bytes"] / 1e6
 
     def open_mpi_check_s(self, rdma):
-        by = {True: ["--mca", "pml", "ucx", "--mca", "osc", "ucx", "--mca", "btl", "^openib"],
+        by = {True: ["--mca", "pml", "ucx", "--mca", "osc", "ucx", "--mca", "btl", "^openib,ofi"],
               False: ["--mca", "pml", "ob1", "--mca", "btl", "tcp,self"]}
         start = time.monotonic()
         self.start(self.end, "mpirun", "mpirun.openmpi", "-np", 2, "--oversubscribe", *by[rdma], "--mca",

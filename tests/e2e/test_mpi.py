@@ -9,7 +9,7 @@ _SECONDS_MAX = 60
 _BYTES_MIN = 10_000_000  # the least that the program transfers; the rest of a run's traffic is small
 _UCX = {"UCX_TLS": "rc_v,ud_v,self", "UCX_NET_DEVICES": f"{CARD_NAME}:1"}
 _ROOT = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
-_OPEN_MPI_UCX = ("--mca", "pml", "ucx", "--mca", "osc", "ucx", "--mca", "btl", "^openib")
+_OPEN_MPI_UCX = ("--mca", "pml", "ucx", "--mca", "osc", "ucx", "--mca", "btl", "^openib,ofi")
 _OPEN_MPI_OFI = ("--mca", "pml", "cm", "--mca", "mtl", "ofi", "--mca", "mtl_ofi_provider_include", "verbs;ofi_rxm",
                  "--mca", "btl", "self")
 _OPEN_MPI_IDLE = ("--mca", "mpi_yield_when_idle", 1)  # there are fewer processors than ranks

@@ -4,13 +4,12 @@ import os
 
 from harness.application import ADDRESS, CARD_NAME, INTERFACE, LOCKING_NOBODY, ApplicationCase
 from harness.process import wait_until
-from harness.programs import listens
+from harness.programs import listens, qperf_output
 from harness.wires import free_tcp_port
 
 _SECONDS_MAX = 60
 # qperf's other tests (UC and UD) name their peer by LID, which RoCE doesn't have, and can't be given a GID.
 _QPERF_TESTS = ("rc_lat", "rc_bw", "rc_rdma_read_bw", "rc_rdma_write_lat", "rc_fetch_add_mr", "ver_rc_compare_swap")
-_QPERF_TRIES_MAX = 5
 
 
 class Qperf(ApplicationCase):
@@ -21,19 +20,11 @@ class Qperf(ApplicationCase):
         end, port = self.card(), free_tcp_port()
         server = self.start(end, "qperf-server", "qperf", "-lp", port)
         wait_until(lambda: server.ended() or listens(end.pid, port), 30, "qperf listening")
-        out = self._client(end, port)
+        out = qperf_output(lambda: self.start(end, "qperf", "qperf", ADDRESS, "-lp", port, "-cm", 1, "-t", 1, *_QPERF_TESTS),
+                           _SECONDS_MAX)
         for test in _QPERF_TESTS:
             self.assertIn(f"{test}:", out)
         self.expect_sent(0, end.daemon)
-
-    def _client(self, end, port):
-        """qperf's server announces its port before it listens there, so a quick client is refused, on any card; it has to
-        retry."""
-        for _ in range(_QPERF_TRIES_MAX):
-            client = self.start(end, "qperf", "qperf", ADDRESS, "-lp", port, "-cm", 1, "-t", 1, *_QPERF_TESTS)
-            if client.wait(_SECONDS_MAX) == 0 or "Event rejected" not in client.out() + client.err():
-                break
-        return client.expect_success(0)
 
 
 class Dapl(ApplicationCase):

@@ -9,6 +9,7 @@ from .wires import free_tcp_port
 _LISTEN = "0A"
 LISTEN_SECONDS_MAX = 30
 PAIR_SECONDS_MAX = 90
+_QPERF_TRIES_MAX = 5
 
 
 def listens(pid, port):
@@ -27,6 +28,16 @@ def start(setting, endpoint, command, name, environment=None):
                       {**endpoint.environment(), **(environment or {})})
     setting.addCleanup(process.end)
     return process
+
+
+def qperf_output(start_client, seconds_max):
+    """What a client of qperf prints. qperf's server announces its port before it listens there, so a quick client is refused, on
+    any card; it has to retry."""
+    for _ in range(_QPERF_TRIES_MAX):
+        client = start_client()
+        if client.wait(seconds_max) == 0 or "Event rejected" not in client.out() + client.err():
+            break
+    return client.expect_success(0)
 
 
 @dataclass(frozen=True)
