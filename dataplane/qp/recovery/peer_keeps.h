@@ -33,6 +33,12 @@ class PeerKeeps {
   enum class Next : std::uint8_t { kGoOn, kSingle, kAll };
   [[nodiscard]] Next acknowledged(std::uint32_t unacked_psn, std::uint32_t count);
 
+  // A response to what was requested after the packet that was sent again: how the peer came to
+  // execute that, isn't known.
+  void answered(std::uint32_t unacked_psn) {
+    single_ = single_ && psn_difference(unacked_psn, single_end_) <= 0;
+  }
+
   // Another uroce has reported whether it buffers.
   void set_reported(bool keeps);
 
@@ -54,7 +60,8 @@ class PeerKeeps {
 
   Buffers buffers_ = Buffers::kUnknown;
   bool reported_ = false;
-  // The packet before single_end_ was sent again alone, and nothing was received since.
+  // The packet before single_end_ was sent again alone, and nothing from behind it was answered
+  // since.
   bool single_ = false;
   std::uint32_t single_end_ = 0;
   std::uint32_t row_ = 0;

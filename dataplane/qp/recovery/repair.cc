@@ -92,8 +92,13 @@ bool Repair::again_behind(std::uint32_t psn, std::uint32_t end, std::uint32_t ne
   return true;
 }
 
+bool Repair::overtaken(std::uint32_t psn) const {
+  return std::any_of(holes_.begin(), holes_.begin() + count_,
+                     [psn](const Hole& hole) { return hole.lost_again(psn); });
+}
+
 void Repair::wait_if_behind(Hole& hole, std::uint32_t newest) {
-  if (hole.waiting == 0 && psn_difference(newest, hole.behind) >= 0) {
+  if (hole.lost_again(newest)) {
     hole.waiting = 1;
     ++waiting_;
   }
@@ -132,9 +137,17 @@ void Repair::remove(std::uint32_t index) {
 }
 
 void Repair::watch(bool outstanding, Time now) {
-  probe_at_ = !outstanding || !trip_.known()
-                  ? kNever
-                  : now + (trip_.probe_timeout() << std::min(silent_probes_, kBackOffMax));
+  put_off_ = 0;
+  if (!outstanding || !trip_.known()) {
+    probe_at_ = kNever;
+    return;
+  }
+  schedule_probe(now);
+}
+
+// REQUIRES: a round trip was measured.
+void Repair::schedule_probe(Time now) {
+  probe_at_ = now + (trip_.probe_timeout() << std::min(silent_probes_ + put_off_, kBackOffMax));
 }
 
 Duration Repair::repair_timeout(const Hole& hole) const {
@@ -164,8 +177,8 @@ bool Repair::on_time(Time now, bool may_probe) {
   if (probe_at_ > now) {
     return false;
   }
-  silent_probes_ += may_probe ? 1 : 0;
-  watch(true, now);
+  ++(may_probe ? silent_probes_ : put_off_);
+  schedule_probe(now);
   return may_probe;
 }
 

@@ -25,6 +25,10 @@ struct Hole {
   Time sent_at = 0;           // when it was sent again last, or part of it was answered
 
   [[nodiscard]] std::uint32_t end() const { return psn_add(psn, count); }
+  // What was sent again last was lost, too, if the peer has got as far as `newest`.
+  [[nodiscard]] bool lost_again(std::uint32_t newest) const {
+    return waiting == 0 && psn_difference(newest, behind) >= 0;
+  }
 };
 
 class Repair {
@@ -53,6 +57,9 @@ class Repair {
   bool again_behind(std::uint32_t psn, std::uint32_t end, std::uint32_t newest);
   // As add(), but retransmitted even if it was recently.
   void add_again(std::uint32_t psn, std::uint32_t count);
+  // Whether the peer has answered `psn`, but not a hole that was retransmitted before the request
+  // of that was sent: since it answers in order, the retransmission was lost as well.
+  [[nodiscard]] bool overtaken(std::uint32_t psn) const;
   // A response with this PSN was received out of order. True if it completed a hole.
   bool filled(std::uint32_t psn, Time now);
   // The peer has the packets that `has(psn)` says: their holes are closed.
@@ -82,7 +89,7 @@ class Repair {
   // The earliest time at which on_time() has something to do.
   [[nodiscard]] Time deadline() const;
   // Schedules holes again that should have been filled by now. True if a probe is due and
-  // `may_probe`; otherwise it is due again after the same time.
+  // `may_probe`; otherwise it is due again later, each time after twice as long.
   bool on_time(Time now, bool may_probe);
 
  private:
@@ -91,6 +98,7 @@ class Repair {
   [[nodiscard]] std::uint32_t find_in(std::uint32_t psn, std::uint32_t end) const;
   void wait_if_behind(Hole& hole, std::uint32_t newest);
   void remove(std::uint32_t index);
+  void schedule_probe(Time now);
   bool shrink(std::uint32_t index, std::uint32_t psn, Time now);
   [[nodiscard]] Duration repair_timeout(const Hole& hole) const;
 
@@ -98,6 +106,7 @@ class Repair {
   std::uint32_t waiting_ = 0;
   Time probe_at_ = kNever;
   std::uint32_t silent_probes_ = 0;  // since the peer was heard last
+  std::uint32_t put_off_ = 0;        // how often the probe that is due couldn't be sent
   RoundTrip trip_;                   // of what the program asked for, waits in queues included
   RoundTrip repair_trip_;            // of what was sent again
   std::array<Hole, kHolesMax> holes_{};

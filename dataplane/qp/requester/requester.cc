@@ -29,9 +29,6 @@ void Requester::modified(std::uint32_t mask, Time now) {
   if ((mask & kQpMaskTimeout) != 0) {
     arm_timer(now);  // for what is outstanding already: nothing else need be sent in SQD
   }
-  if ((mask & kQpMaskMaxRdAtomic) != 0 && begun_index_ != queue_.head()) {
-    refuse_impossible_read(queue_.entry(begun_index_));  // undrain() reports it
-  }
 }
 
 void Requester::start(std::uint32_t psn, const Turn& turn) {
@@ -49,6 +46,9 @@ void Requester::drain(Turn& turn) {
 
 void Requester::undrain(Turn& turn) {
   draining_ = false;
+  if (begun_index_ != queue_.head()) {
+    refuse_impossible_read(queue_.entry(begun_index_));  // max_rd_atomic may have become 0
+  }
   fail_refused(turn);
 }
 

@@ -23,7 +23,8 @@ Step Requester::answer_missing(const Packet& packet, Turn& turn, Drop* drop) {
     const bool hole_closed = repair_.filled(psn, turn.now);
     const bool gap = newest && (kept_.count() == 1 || psn != kept_end_);
     kept_end_ = newest ? psn_add(psn, 1) : kept_end_;
-    if (gap || hole_closed || opcode_info(packet.opcode).operation == Operation::kAcknowledge) {
+    if (gap || hole_closed || repair_.overtaken(psn) ||
+        opcode_info(packet.opcode).operation == Operation::kAcknowledge) {
       request_missing();
     }
     return Step::kKept;

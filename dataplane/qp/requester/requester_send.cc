@@ -75,8 +75,6 @@ bool Requester::sending() const {
          psn_distance(unacked_psn_, ack_requested_psn_) >= psn_distance(unacked_psn_, cursor_psn_);
 }
 
-bool Requester::resends_freely() const { return cursor_psn_ != high_psn_ && window_open(); }
-
 [[gnu::always_inline]] inline bool Requester::may_begin(const SendEntry& entry) const {
   if (entry.stage == SendStage::kRefused) {
     return false;
@@ -117,6 +115,9 @@ bool Requester::has_work() const {
   }
   return !taken || may_begin(queue_.entry(cursor_index_));
 }
+
+// Whether something that was sent before is about to be sent again.
+bool Requester::resends_freely() const { return cursor_psn_ != high_psn_ && stream_has_work(); }
 
 std::uint32_t Requester::transmit(Turn& turn, std::uint32_t bytes_max) {
   if (!queue_.has_posted() && sending() && !refresh_ring(turn)) {

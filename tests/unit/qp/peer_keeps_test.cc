@@ -150,6 +150,15 @@ TEST_F(PeerKeepsTest, TheNextPacketIsTheOneBehindAllPsns) {
   EXPECT_FALSE(peer_.resend_single(300, kPsns)) << "it keeps nothing";
 }
 
+// Responses beyond the READ that was sent again, however the peer came to execute their requests.
+TEST_F(PeerKeepsTest, AfterLaterResponsesANakShowsNothing) {
+  EXPECT_TRUE(peer_.resend_single(100, 2));
+  peer_.answered(102);
+  EXPECT_TRUE(peer_.watches()) << "the next one may still be asked for";
+  peer_.answered(103);
+  EXPECT_FALSE(peer_.watches());
+}
+
 TEST_F(PeerKeepsTest, AfterGoingBackAnAcknowledgementShowsNothing) {
   EXPECT_TRUE(peer_.resend_single(100, 1));
   peer_.gone_back();

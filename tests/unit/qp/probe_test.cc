@@ -6,6 +6,7 @@
 #include "dataplane/qp/recovery/rnr_timer.h"
 #include "dataplane/qp/recovery/round_trip.h"
 #include "tests/unit/qp/qp_pair.h"
+#include "tests/unit/qp/round_trip_sample.h"
 
 namespace uroce::test {
 namespace {
@@ -13,23 +14,26 @@ namespace {
 using abi::WcStatus;
 using abi::WrOpcode;
 
-constexpr Duration kRoundTripTime = 200 * kNanosecondsPerMicrosecond;
-
 void post_writes(QpPair& pair, std::size_t length) {
   pair.a.post_send(rdma_wr(1, WrOpcode::kRdmaWrite, pair.b, 0), std::array{pair.a.sge(0, length)});
 }
 
-// One exchange that takes kRoundTripTime.
-void measure(QpPair& pair) {
-  post_writes(pair, 8);
-  for (const auto& frame : pair.transmit(pair.a)) {
-    EXPECT_EQ(pair.deliver(pair.b, *frame), Drop::kNone);
+// Of so many packets the first is lost. It is sent again alone, and its acknowledgement shows that
+// the peer keeps nothing, so the others have to be sent again as well.
+void lose_first_of(QpPair& pair, std::size_t packets) {
+  const auto frames = pair.transmit(pair.a);
+  ASSERT_EQ(frames.size(), packets);
+  EXPECT_EQ(pair.deliver(pair.b, *frames[1]), Drop::kOutOfSequence);
+  for (const auto& nak : pair.transmit(pair.b)) {
+    EXPECT_EQ(pair.deliver(pair.a, *nak), Drop::kNone);
   }
-  pair.now += kRoundTripTime;
-  for (const auto& frame : pair.transmit(pair.b)) {
-    EXPECT_EQ(pair.deliver(pair.a, *frame), Drop::kNone);
+  const auto alone = pair.transmit(pair.a, 1);
+  ASSERT_EQ(alone.size(), 1U);
+  EXPECT_EQ(pair.deliver(pair.b, *alone[0]), Drop::kNone);
+  for (const auto& acknowledgement : pair.transmit(pair.b)) {
+    EXPECT_EQ(pair.deliver(pair.a, *acknowledgement), Drop::kNone);
   }
-  EXPECT_TRUE(pair.a.poll_send().has_value());
+  ASSERT_EQ(pair.a.qp().counters().resends_gone_back, 1U);
 }
 
 TEST(RoundTripTimer, MeasuresOnePacketAtATime) {
@@ -76,7 +80,7 @@ TEST(RoundTrip, TheProbeTimeoutHasAMinimum) {
 
 TEST(Probe, IsSentLongBeforeTheTimerAndIsNoRetry) {
   QpPair pair({.timeout = 14, .retry_cnt = 0});
-  measure(pair);
+  sample_round_trip(pair);
   post_writes(pair, 8);
   ASSERT_EQ(pair.transmit(pair.a).size(), 1U);  // lost
   EXPECT_EQ(pair.a.qp().deadline(), pair.now + 4 * kRoundTripTime);
@@ -112,7 +116,7 @@ TEST(Probe, CountsARepeatedRetransmission) {
 // Only the oldest unacknowledged packet; it requests an acknowledgement whatever it is.
 TEST(Probe, IsOnePacketThatRequestsAnAcknowledgement) {
   QpPair pair({.timeout = 14});
-  measure(pair);
+  sample_round_trip(pair);
   post_writes(pair, 3'000);
   ASSERT_EQ(pair.transmit(pair.a).size(), 3U);
   ASSERT_TRUE(pair.next_deadline());
@@ -126,7 +130,7 @@ TEST(Probe, IsOnePacketThatRequestsAnAcknowledgement) {
 // If the peer acknowledges the probe and nothing more, all packets after it were lost.
 TEST(Probe, IsFollowedByTheRestIfThatWasLostToo) {
   QpPair pair({.timeout = 14});
-  measure(pair);
+  sample_round_trip(pair);
   post_writes(pair, 5'000);
   ASSERT_EQ(pair.transmit(pair.a).size(), 5U);
   const Time sent = pair.now;
@@ -144,7 +148,7 @@ TEST(Probe, IsSentAlsoWhenWhatIsSentAgainFillsTheWindow) {
   constexpr std::size_t kLength = 64'000;
   QpPair pair(
       {.a = {.shares_network = true}, .b = {.qpn = 18, .shares_network = true}, .timeout = 0});
-  measure(pair);
+  sample_round_trip(pair);
   post_writes(pair, kLength);
   const std::uint32_t first = pair.a.qp().send_psn();
   bool first_lost = false;
@@ -164,9 +168,53 @@ TEST(Probe, IsSentAlsoWhenWhatIsSentAgainFillsTheWindow) {
   EXPECT_GE(pair.a.qp().counters().tail_probes, 1U);
 }
 
+// While something goes out again, nobody is silent yet.
+TEST(Probe, WaitsUntilNothingCanBeSentAgain) {
+  QpPair pair({.timeout = 14});
+  sample_round_trip(pair);
+  post_writes(pair, 10'000);
+  const std::uint32_t first = pair.a.qp().send_psn();
+  lose_first_of(pair, 10);
+  ASSERT_EQ(pair.transmit(pair.a, 1).size(), 1U);  // of nine, and the port has no room for more
+  const Time gone_back = pair.now;
+  Duration wait = 0;
+  for (int i = 0; i < 4; ++i) {
+    const Time before = pair.now;
+    ASSERT_TRUE(pair.next_deadline());
+    EXPECT_GT(pair.now - before, wait) << "the worker is woken less and less often";
+    wait = pair.now - before;
+  }
+  EXPECT_LT(pair.now - gone_back, timer_duration(14));
+  EXPECT_EQ(pair.a.qp().counters().tail_probes, 0U);
+  ASSERT_EQ(pair.transmit(pair.a).size(), 8U);  // lost
+  EXPECT_LE(pair.a.qp().deadline(), pair.now + 4 * kRoundTripTime);
+  ASSERT_TRUE(pair.next_deadline());
+  EXPECT_EQ(pair.a.qp().counters().tail_probes, 1U);
+  EXPECT_EQ(pair.a.qp().send_psn(), psn_add(first, 10));
+}
+
+// What is sent again meets a request that can't be sent any more, because its region is gone, and
+// that fails only when it is the oldest. Nothing goes out again, so the probe does, without a
+// timer.
+TEST(Probe, IsSentWhenARefusedRequestStopsWhatIsSentAgain) {
+  QpPair pair({.timeout = 0});
+  sample_round_trip(pair);
+  const std::uint32_t passing = pair.a.add_region();
+  for (std::uint64_t id = 2; id <= 4; ++id) {
+    abi::Sge sge = pair.a.sge(0, 8);
+    sge.lkey = id == 4 ? passing : sge.lkey;
+    pair.a.post_send(rdma_wr(id, WrOpcode::kRdmaWrite, pair.b, 0), std::array{sge});
+  }
+  lose_first_of(pair, 3);
+  ASSERT_TRUE(pair.a.keys().remove(passing));
+  ASSERT_EQ(pair.transmit(pair.a).size(), 1U) << "the second, which is lost; the third can't be";
+  ASSERT_TRUE(pair.next_deadline());
+  EXPECT_EQ(pair.a.qp().counters().tail_probes, 1U);
+}
+
 TEST(Probe, BacksOffAndTimeoutsStillEndIt) {
   QpPair pair({.timeout = 10, .retry_cnt = 1});
-  measure(pair);
+  sample_round_trip(pair);
   post_writes(pair, 8);
   int probes = 0;
   const Time sent = pair.now;
@@ -181,7 +229,7 @@ TEST(Probe, BacksOffAndTimeoutsStillEndIt) {
 // Karn: a packet that was sent twice is no sample.
 TEST(Probe, APacketSentTwiceIsNoSample) {
   QpPair pair({.timeout = 14});
-  measure(pair);
+  sample_round_trip(pair);
   post_writes(pair, 8);
   ASSERT_EQ(pair.transmit(pair.a).size(), 1U);
   ASSERT_TRUE(pair.next_deadline());
@@ -200,7 +248,7 @@ TEST(Probe, APacketSentTwiceIsNoSample) {
 // probed.
 TEST(Probe, DoesNotUseUpRnrRetries) {
   QpPair pair({.timeout = 14, .rnr_retry = 0});
-  measure(pair);
+  sample_round_trip(pair);
   pair.a.post_send(send_wr(1, WrOpcode::kSend), std::array{pair.a.sge(0, 8)});
   ASSERT_EQ(pair.transmit(pair.a).size(), 1U);
   ASSERT_TRUE(pair.next_deadline());
@@ -217,7 +265,7 @@ TEST(Probe, DoesNotUseUpRnrRetries) {
 // A SEND without a receive, whose RNR NAK arrives after the probe. The time of the NAK then runs,
 // and nothing is sent.
 void probe_for_a_receive(QpPair& pair) {
-  measure(pair);
+  sample_round_trip(pair);
   pair.a.post_send(send_wr(1, WrOpcode::kSend), std::array{pair.a.sge(0, 8)});
   ASSERT_EQ(pair.transmit(pair.a).size(), 1U);  // lost
   ASSERT_TRUE(pair.next_deadline());
@@ -259,7 +307,7 @@ TEST(Probe, SparesOneRnrRetryOnly) {
 // The peer had the packet, and was about to answer.
 TEST(Probe, ThatGetsAnRnrNakSendsNothingAgainIfTheAnswerComes) {
   QpPair pair({.timeout = 14});
-  measure(pair);
+  sample_round_trip(pair);
   pair.a.post_send(send_wr(1, WrOpcode::kSend), std::array{pair.a.sge(0, 8)});
   auto request = pair.transmit(pair.a);
   ASSERT_EQ(request.size(), 1U);

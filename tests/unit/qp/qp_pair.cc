@@ -26,22 +26,30 @@ bool Endpoint::announced(AsyncEvent event) const {
                      [&](const EventLog::Entry& entry) { return entry.event == event; });
 }
 
+Region::Config Endpoint::whole_memory(std::uint32_t access) {
+  Region::Config region;
+  region.pd = kPd;
+  region.access = access;
+  region.iova = address();
+  region.length = memory.size();
+  region.program_address = address();
+  region.pieces = {
+      {.start = 0, .length = memory.size(), .host = memory.data(), .remote_address = address()}};
+  return region;
+}
+
+std::uint32_t Endpoint::add_region() {
+  return keys_->add(std::make_unique<Region>(whole_memory(kAccessLocalWrite))).value();
+}
+
 Endpoint::Endpoint(const EndpointConfig& config)
     : Queues(config.queues),
       memory(config.memory_bytes),
       own_keys_(quiescence_, 1'024, 1),
       keys_(config.keys == nullptr ? &own_keys_ : config.keys) {
-  Region::Config region;
-  region.pd = kPd;
-  region.access = config.access;
-  region.iova = address();
-  region.length = memory.size();
-  region.program_address = address();
-  region.pieces = {{.start = 0,
-                    .length = memory.size(),
-                    .host = config.slow_way ? nullptr : memory.data(),
-                    .remote_address = address()}};
+  Region::Config region = whole_memory(config.access);
   if (config.slow_way) {
+    region.pieces[0].host = nullptr;
     const auto file = std::make_shared<const UniqueFd>(
         std::move(open_proc_mem(ProgramProcess(::getpid(), ::getuid())).value()));
     region.remote = file->get();

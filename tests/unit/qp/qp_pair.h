@@ -75,6 +75,8 @@ class Endpoint : public Queues {
   // The card's side.
   [[nodiscard]] Qp& qp() { return *qp_; }
   [[nodiscard]] KeyTable& keys() { return *keys_; }
+  // One more key for the same memory, for local access.
+  [[nodiscard]] std::uint32_t add_region();
   // The helper for its memory; nullptr unless that is reached the slow way.
   [[nodiscard]] ProcMemThread* program() { return program_.get(); }
   Recovery recovery = Recovery::kSelective;
@@ -99,6 +101,8 @@ class Endpoint : public Queues {
   [[nodiscard]] bool announced(AsyncEvent event) const;
 
  private:
+  [[nodiscard]] Region::Config whole_memory(std::uint32_t access);
+
   std::shared_ptr<ProcMemThread> program_;
   Quiescence quiescence_;
   KeyTable own_keys_;

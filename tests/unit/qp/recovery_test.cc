@@ -124,24 +124,6 @@ TEST_F(RecoveryTest, RemembersThatThePeerKeepsNothing) {
   EXPECT_EQ(pair.a.qp().counters().resends_single, 1U);
 }
 
-// Also of READs, whose requests take several PSNs: not each of them is asked for by itself.
-TEST(Recovery, GoesBackToAReadWithAPeerThatKeepsNothing) {
-  constexpr std::uint64_t kReads = 16;
-  QpPair pair({.max_rd_atomic = kReads});
-  pair.a.keep = true;
-  for (std::uint64_t id = 0; id < kReads; ++id) {
-    pair.a.post_send(rdma_wr(id, WrOpcode::kRdmaRead, pair.b, 0), std::array{pair.a.sge(0, 2'000)});
-  }
-  bool lost = false;
-  pair.run([&](const Packet& packet, bool to_b) {
-    return to_b && packet.psn == 100 && !std::exchange(lost, true);
-  });
-  for (std::uint64_t id = 0; id < kReads; ++id) {
-    ASSERT_EQ(pair.a.poll_send()->status, WcStatus::kSuccess) << id;
-  }
-  EXPECT_LE(pair.a.qp().counters().resends_single, 3U) << "until that is certain";
-}
-
 TEST_F(RecoveryTest, GoBackNKeepsNothingAndGoesBackAtOnce) {
   pair.a.recovery = pair.b.recovery = Recovery::kGoBackN;
   post(WrOpcode::kRdmaWrite);

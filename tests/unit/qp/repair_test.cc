@@ -97,7 +97,9 @@ TEST_F(RepairTest, AProbeThatCannotBeSentDoesNotCount) {
   const Time first = repair_.deadline();
   EXPECT_FALSE(pass(first - now_, false));
   EXPECT_FALSE(repair_.probing());
-  EXPECT_EQ(repair_.deadline() - now_, first - kStart) << "no back-off";
+  EXPECT_EQ(repair_.deadline() - now_, 2 * (first - kStart)) << "the worker isn't woken often";
+  repair_.watch(true, now_);
+  EXPECT_EQ(repair_.deadline() - now_, first - kStart) << "something was sent";
   EXPECT_TRUE(pass(repair_.deadline() - now_));
   EXPECT_TRUE(repair_.probing());
 }

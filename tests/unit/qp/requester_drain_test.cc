@@ -92,6 +92,25 @@ TEST(RequesterDrain, FailsReadsThatWereForbiddenLater) {
   EXPECT_EQ(cqe->status, WcStatus::kLocQpOpErr);
 }
 
+// What counts is what is allowed when the queue pair sends again.
+TEST(RequesterDrain, SendsReadsThatWereForbiddenAndAllowedAgain) {
+  QpPair pair({.max_rd_atomic = 1});
+  for (std::uint64_t id = 1; id <= 2; ++id) {
+    pair.a.post_send(rdma_wr(id, WrOpcode::kRdmaRead, pair.b, 0), std::array{pair.a.sge(0, 8)});
+  }
+  const auto begun = pair.transmit(pair.a);
+  ASSERT_EQ(begun.size(), 1U);
+  pair.a.modify({.state = QpState::kSqd}, kQpMaskState, pair.now);
+  EXPECT_EQ(pair.deliver(pair.b, *begun[0]), Drop::kNone);
+  pair.exchange();
+  expect_success(pair.a, 1);
+  pair.a.modify({.max_rd_atomic = 0}, kQpMaskMaxRdAtomic, pair.now);
+  pair.a.modify({.max_rd_atomic = 1}, kQpMaskMaxRdAtomic, pair.now);
+  pair.a.modify({.state = QpState::kRts}, kQpMaskState, pair.now);
+  pair.exchange();
+  expect_success(pair.a, 2);
+}
+
 TEST(RequesterDrain, AnnouncesADrainedQueueAtOnceWhenNothingIsOutstanding) {
   QpPair pair;
   pair.a.modify({.state = QpState::kSqd, .sqd_async_notify = true}, kQpMaskState, pair.now);
