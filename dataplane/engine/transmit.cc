@@ -72,9 +72,10 @@ bool Worker::State::transmit(PortState& port) {
   }
   bool any = false;
   std::uint32_t direct_bytes = 0;
-  // Each visit sends, or counts towards one fruitless round of all.
+  // Each visit sends, or counts towards one round of all in vain.
+  std::uint32_t in_vain = 0;
   std::uint32_t fruitless = 0;
-  while (!queue.empty() && tx.room() > 0 && fruitless <= queue.size() &&
+  while (!queue.empty() && tx.room() > 0 && in_vain <= queue.size() && fruitless < kFruitlessMax &&
          direct_bytes < kDirectBytesMax) {
     QpEntry& entry = *queue.front();
     if (queue.size() > kCachedMax) {
@@ -95,6 +96,7 @@ bool Worker::State::transmit(PortState& port) {
       const bool alone = queue.size() == 1;
       sent = entry.qp->transmit(turn, alone ? std::max(granted, kAloneBytes) : granted);
       sent = alone ? std::min(sent, granted) : sent;
+      fruitless += sent == 0 ? 1 : 0;
       count_reads(entry);
       if (turn.direct_bytes != 0) {
         direct_bytes += turn.direct_bytes;
@@ -107,10 +109,10 @@ bool Worker::State::transmit(PortState& port) {
     }
     queue.settle(entry, sent, entry.qp->has_work(), tx.room() == 0);
     timers.update(entry, entry.qp->deadline());
-    fruitless = sent > 0 ? 0 : fruitless + 1;
+    in_vain = sent > 0 ? 0 : in_vain + 1;
     any |= sent > 0;
   }
-  return any;
+  return any || fruitless == kFruitlessMax;
 }
 
 // With a card, the program's store rings the doorbell itself, and the card processes earlier

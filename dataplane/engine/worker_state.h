@@ -37,6 +37,9 @@ inline constexpr std::uint32_t kDoorbellDrainMax = 512;  // queue pairs out of t
 // Bytes per turn and port that are transferred directly between queue pairs of one worker,
 // approximately.
 inline constexpr std::uint32_t kDirectBytesMax = 128U << 10U;
+// Visits per burst that send nothing although the queue pair had its grant: local operations and
+// what turns out to have to wait take time too.
+inline constexpr std::uint32_t kFruitlessMax = 64;
 // If more queue pairs than this have something to send, transmit() prefetches ahead along them. The
 // state of about this many, and of their peers, fits a second-level cache of 512 KiB.
 inline constexpr std::uint32_t kCachedMax = 128;
