@@ -1,7 +1,8 @@
 // Multicast: a datagram for a group goes to every queue pair that is attached to it on its port.
 //
 // Each worker knows all members of all groups. The worker that receives the datagram passes a frame
-// to each worker that owns a member; that worker shows it to its members one by one. Datagrams sent
+// to each worker that owns a member; that worker shows it to its members one by one, over several
+// turns if there are many. Datagrams sent
 // to a group that has members here are looped back internally, because a switch won't send them
 // back; the sending queue pair doesn't get them (IBTA vol. 1, 10.5.2).
 
@@ -101,34 +102,63 @@ void Worker::State::park_copy(QpEntry& entry, PortState& port, Frame& frame) {
   }
 }
 
-// Shows the frame to each member that this worker owns.
+// The frame waits for its members' turn, behind earlier ones.
 void Worker::State::deliver_group(Frame* frame) {
-  PortState& port = *ports[frame->port];
-  const Packet& packet = frame->packet;
+  if (group_frames.size() >= kGroupFramesMax) {
+    return drop(frame, Drop::kRingFull);
+  }
+  group_frames.push_back({frame});
+  serve_groups();
+}
+
+// Shows the oldest frames to their members, as many as this turn still may.
+void Worker::State::serve_groups() {
+  while (!group_frames.empty() && group_deliveries_left > 0) {
+    GroupFrame& front = group_frames.front();
+    if (show_to_members(front)) {
+      release(front.frame);
+      group_frames.pop_front();
+    }
+  }
+}
+
+// Shows the frame to those members that this worker owns, from where it stopped in the last turn
+// on. True after the last one. A member that leaves meanwhile may make another miss the datagram,
+// as a lossy network may.
+bool Worker::State::show_to_members(GroupFrame& shown) {
+  Frame& frame = *shown.frame;
+  PortState& port = *ports[frame.port];
+  const Packet& packet = frame.packet;
   const auto group = port.groups.find(packet.destination_gid());
   if (group == port.groups.end()) {
-    return drop(frame, Drop::kUnknownQp);
+    ++counters.drops[Drop::kUnknownQp];
+    return true;
   }
   const bool own = has_address(port, packet.source_gid());
+  const std::vector<std::uint32_t>& members = group->second;
   may_defer = false;
-  for (const std::uint32_t member : group->second) {
+  for (; shown.next < members.size() && group_deliveries_left > 0; ++shown.next) {
+    const std::uint32_t member = members[shown.next];
     QpEntry* entry = member % config.workers == config.index ? table.find(member) : nullptr;
-    if (entry == nullptr || (own && packet.deth().source_qpn == member)) {
-      continue;
+    if (entry != nullptr && !(own && packet.deth().source_qpn == member)) {
+      --group_deliveries_left;
+      deliver_to_member(*entry, port, frame);
     }
-    Turn turn = make_turn(*entry);
-    Drop reason = Drop::kNone;
-    if (entry->parks(Role::kResponder) ||
-        entry->qp->receive(*frame, turn, &reason) == Step::kParked) {
-      park_copy(*entry, port, *frame);
-    }
-    if (reason != Drop::kNone) {
-      ++counters.drops[reason];
-    }
-    update(*entry);
   }
   may_defer = true;
-  release(frame);
+  return shown.next >= members.size();
+}
+
+void Worker::State::deliver_to_member(QpEntry& entry, PortState& port, Frame& frame) {
+  Turn turn = make_turn(entry);
+  Drop reason = Drop::kNone;
+  if (entry.parks(Role::kResponder) || entry.qp->receive(frame, turn, &reason) == Step::kParked) {
+    park_copy(entry, port, frame);
+  }
+  if (reason != Drop::kNone) {
+    ++counters.drops[reason];
+  }
+  update(entry);
 }
 
 // A frame to a group leaves by a port that won't loop it back: makes a copy for the members here,

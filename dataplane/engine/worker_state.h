@@ -40,6 +40,10 @@ inline constexpr std::uint32_t kDirectBytesMax = 128U << 10U;
 // Visits per burst that send nothing although the queue pair had its grant: local operations and
 // what turns out to have to wait take time too.
 inline constexpr std::uint32_t kFruitlessMax = 64;
+// Deliveries of multicast datagrams, one for each member; and datagrams that may wait for the next
+// turn because these were used up.
+inline constexpr std::uint32_t kGroupDeliveriesMax = 1'024;
+inline constexpr std::size_t kGroupFramesMax = 256;
 // If more queue pairs than this have something to send, transmit() prefetches ahead along them. The
 // state of about this many, and of their peers, fits a second-level cache of 512 KiB.
 inline constexpr std::uint32_t kCachedMax = 128;
@@ -137,6 +141,12 @@ struct Steered {
   bool overflowed = false;  // the ring had no room for all of the last one
 };
 
+// A multicast datagram that some members of this worker haven't been shown yet.
+struct GroupFrame {
+  Frame* frame;
+  std::size_t next = 0;  // the place of the next member in the group
+};
+
 struct Worker::State final : FaultSink {
   // Interposed before the receiver of events while a capture runs, to record failures in it.
   struct FailureTap final : EventSink {
@@ -174,6 +184,8 @@ struct Worker::State final : FaultSink {
   std::size_t next_session = 0;  // whose doorbells come first in the next turn
   std::vector<Frame*> mads;      // of this turn, for control
   std::vector<CompletionQueue*> dirty_queues;
+  std::deque<GroupFrame> group_frames;  // oldest first
+  std::uint32_t group_deliveries_left = 0;
   LateEvents late_events;
   Naps naps;
   std::uint32_t parked = 0;  // frames, of all queue pairs
@@ -318,6 +330,9 @@ struct Worker::State final : FaultSink {
   void steer_group(PortState& port, Frame* frame);
   void park_copy(QpEntry& entry, PortState& port, Frame& frame);
   void deliver_group(Frame* frame);
+  void serve_groups();
+  bool show_to_members(GroupFrame& shown);
+  void deliver_to_member(QpEntry& entry, PortState& port, Frame& frame);
   void deliver_without_qp(Frame* frame);
   void loop_back_group(PortState& port, Frame* frame);
 

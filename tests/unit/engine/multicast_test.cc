@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "apps/replay/queues.h"
-#include "dataplane/engine/worker.h"
+#include "dataplane/engine/worker_state.h"
 #include "dataplane/port/link_port.h"
 #include "dataplane/wire/build.h"
 #include "mmu/proc_mem/proc_mem.h"
@@ -108,6 +108,10 @@ class Multicast : public testing::Test {
     return *members_.back();
   }
   void receive(const char* group, std::uint32_t qpn = kMulticastQpn, std::uint16_t vlan = 0) {
+    arrive(group, qpn, vlan);
+    settle();
+  }
+  void arrive(const char* group, std::uint32_t qpn = kMulticastQpn, std::uint16_t vlan = 0) {
     Path path;
     path.vlan = vlan;
     path.source_gid = *parse_ip("10.0.0.1");
@@ -123,7 +127,6 @@ class Multicast : public testing::Test {
     writer.append(payload.data(), payload.size());
     writer.finish();
     ASSERT_EQ(ports_.first->tx_burst(0, &frame, 1, 0), 1U);
-    settle();
   }
   void receive_with_the_last_buffer() {
     std::vector<Frame*> taken;
@@ -176,7 +179,7 @@ class Multicast : public testing::Test {
   }
 
   Quiescence quiescence_;
-  KeyTable keys_{quiescence_, 64, 1};
+  KeyTable keys_{quiescence_, 1'024, 1};
   AddressTable addresses_;
   PagingQueues paging_{2, {}};
   std::pair<std::unique_ptr<Port>, std::unique_ptr<Port>> ports_;
@@ -250,6 +253,56 @@ TEST_F(Multicast, OnlyAMemberWithoutReceivesMissesIt) {
   EXPECT_EQ(first.received(), 1U);
   EXPECT_EQ(second.received(), 8U);
   EXPECT_EQ(drops(Drop::kNoReceive), 1U);
+}
+
+// So that others' work waits no longer for a datagram than for any other kind of work.
+TEST_F(Multicast, ALargeGroupIsServedOverSeveralTurns) {
+  constexpr std::uint32_t kMembers = 300, kDatagrams = 8;
+  static_assert(kMembers * kDatagrams > 2 * kGroupDeliveriesMax);
+  given(1);
+  for (std::uint32_t i = 0; i < kMembers; ++i) {
+    member(100 + i);
+  }
+  const auto received = [&] {
+    std::uint32_t sum = 0;
+    for (auto& member : members_) {
+      sum += member->received();
+    }
+    return sum;
+  };
+  for (std::uint32_t i = 0; i < kDatagrams; ++i) {
+    arrive("239.1.2.3");
+  }
+  workers_[0]->poll(1);
+  EXPECT_EQ(received(), kGroupDeliveriesMax);
+  EXPECT_EQ(workers_[0]->next_deadline(), 0U);
+  EXPECT_TRUE(workers_[0]->poll(1));
+  EXPECT_EQ(received(), kGroupDeliveriesMax);
+  workers_[0]->poll(1);
+  EXPECT_EQ(received(), kMembers * kDatagrams - 2 * kGroupDeliveriesMax);
+  EXPECT_EQ(workers_[0]->next_deadline(), kNever);
+}
+
+TEST_F(Multicast, DatagramsThatComeTooFastForALargeGroupAreLost) {
+  constexpr std::uint32_t kMembers = 600;
+  given(1);
+  for (std::uint32_t i = 0; i < kMembers; ++i) {
+    member(100 + i);
+  }
+  for (std::uint32_t turn = 0; turn < 16; ++turn) {
+    for (std::uint32_t i = 0; i < kTurnBurst; ++i) {
+      arrive("239.1.2.3");
+    }
+    workers_[0]->poll(1);
+  }
+  EXPECT_GT(drops(Drop::kRingFull), 0U);
+  const std::uint64_t lost = drops(Drop::kRingFull);
+  settle();
+  EXPECT_EQ(drops(Drop::kRingFull), lost);
+  // Destroyed with some waiting:
+  arrive("239.1.2.3");
+  arrive("239.1.2.3");
+  workers_[0]->poll(1);
 }
 
 // A datagram sent to the sender's own group goes to the other local members, and to the wire once.
