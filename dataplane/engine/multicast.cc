@@ -66,6 +66,9 @@ void Worker::State::steer_group(PortState& port, Frame* frame) {
   if (!is_in_vlan(port, packet.vlan_id())) {
     return drop(frame, Drop::kWrongVlan);
   }
+  if (port.loops_back) {
+    charge_group(*frame, group->second.size());
+  }
   std::uint64_t owners = 0;
   for (const std::uint32_t member : group->second) {
     owners |= std::uint64_t{1} << (member % config.workers);
@@ -83,6 +86,15 @@ void Worker::State::steer_group(PortState& port, Frame* frame) {
     }
     Steered& batch = steered[owner][Role::kResponder];
     batch.frames[batch.count++] = given;
+  }
+}
+
+// A queue pair of this worker sent a frame that is now delivered to so many members: its user pays
+// for each of them, by waiting as long as if it had sent them one by one.
+void Worker::State::charge_group(const Frame& frame, std::size_t members) {
+  QpEntry* const sender = table.find(frame.sent_for.qpn);
+  if (sender != nullptr && sender->group != nullptr) {
+    RunQueue::charge(*sender, std::uint64_t{frame.length} * members);
   }
 }
 
@@ -168,11 +180,15 @@ void Worker::State::loop_back_group(PortState& port, Frame* frame) {
     return;
   }
   frame->hairpin = true;
-  if (parse_headers(*frame) != Drop::kNone ||
-      !port.groups.contains(frame->packet.destination_gid())) {
+  if (parse_headers(*frame) != Drop::kNone) {
+    return;
+  }
+  const auto group = port.groups.find(frame->packet.destination_gid());
+  if (group == port.groups.end()) {
     return;
   }
   if (Frame* copy = copy_of(port, *frame); copy != nullptr) {
+    charge_group(*frame, group->second.size());
     port.hairpin.push_back(copy);
   }
 }

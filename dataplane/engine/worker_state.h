@@ -328,6 +328,7 @@ struct Worker::State final : FaultSink {
   // multicast.cc
   static Frame* copy_of(PortState& port, Frame& frame);
   void steer_group(PortState& port, Frame* frame);
+  void charge_group(const Frame& frame, std::size_t members);
   void park_copy(QpEntry& entry, PortState& port, Frame& frame);
   void deliver_group(Frame* frame);
   void serve_groups();

@@ -68,6 +68,12 @@ class RunQueue {
     }
   }
 
+  // What the entry sent cost so many bytes more than it has: its user pays. REQUIRES: it has been
+  // in the queue.
+  static void charge(QpEntry& entry, std::uint64_t bytes) {
+    entry.group->deficit -= static_cast<std::int64_t>(bytes);
+  }
+
   // The entry goes away for good.
   void leave(QpEntry& entry) {
     if (entry.queued) {

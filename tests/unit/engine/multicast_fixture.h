@@ -12,6 +12,7 @@
 #include "apps/replay/queues.h"
 #include "dataplane/engine/worker_state.h"
 #include "dataplane/port/link_port.h"
+#include "dataplane/port/loopback_port.h"
 #include "dataplane/wire/build.h"
 #include "mmu/proc_mem/proc_mem_thread.h"
 #include "tests/reasons/reasons.h"
@@ -28,7 +29,7 @@ class Member : public Queues {
  public:
   // `program`: its memory, if that is reached the slow way; nullptr: it is mapped.
   Member(std::uint32_t qpn, KeyTable& keys, const AddressTable& addresses,
-         std::shared_ptr<ProcMemThread> program)
+         std::shared_ptr<ProcMemThread> program, std::uint64_t user = 0)
       : Queues({}) {
     Region::Config region;
     region.pd = 1;
@@ -47,6 +48,7 @@ class Member : public Queues {
     config.type = QpType::kUd;
     config.pd = 1;
     config.addresses = &addresses;
+    config.user = user;
     attach(&config);
     qp = std::make_unique<Qp>(config);
     for (int i = 0; i < 8; ++i) {
@@ -78,8 +80,11 @@ class Member : public Queues {
 
 class Multicast : public testing::Test {
  protected:
-  void given(std::uint32_t workers) {
+  void given(std::uint32_t workers, bool loopback = false) {
     ports_ = make_link({.queues = static_cast<std::uint16_t>(workers)});
+    if (loopback) {
+      ports_.second = std::make_unique<LoopbackPort>(1'500, 1);
+    }
     std::vector<Worker*> peers;
     for (std::uint32_t i = 0; i < workers; ++i) {
       workers_.push_back(std::make_unique<Worker>(Worker::Config{.index = i,
@@ -144,15 +149,22 @@ class Multicast : public testing::Test {
       }
     }
   }
-  void send(Member& sender, const Gid& group) {
+  void given_address(std::uint32_t ah, const Gid& destination) {
     Path path;
     path.source_gid = kOurs;
-    path.destination_gid = group;
+    path.destination_gid = destination;
     path.destination_mac = {{0x01, 0, 0x5E, 1, 2, 3}};
-    (void)addresses_.put(0, std::make_unique<AddressVector>(AddressVector{1, FrameTemplate(path)}));
+    (void)addresses_.put(ah,
+                         std::make_unique<AddressVector>(AddressVector{1, FrameTemplate(path)}));
+  }
+  static void post_to(Member& sender, std::uint32_t ah) {
     abi::SendWr wr = send_wr(5, abi::WrOpcode::kSend);
-    wr.ud = {.ah = 0, .remote_qpn = kMulticastQpn, .remote_qkey = kQkey, .reserved = 0};
+    wr.ud = {.ah = ah, .remote_qpn = kMulticastQpn, .remote_qkey = kQkey, .reserved = 0};
     sender.post_send(wr, std::array{abi::Sge{0x1000, 64, sender.key}});
+  }
+  void send(Member& sender, const Gid& group) {
+    given_address(0, group);
+    post_to(sender, 0);
     const auto bells = std::make_unique<abi::Doorbells>();
     SessionDoorbells session{
         .bells = bells.get(), .wake_descriptor = -1, .slots = {sender.qp.get()}};
@@ -166,6 +178,41 @@ class Multicast : public testing::Test {
     const std::uint32_t count = ports_.first->rx_burst(0, frames.data(), frames.size(), 1);
     ports_.first->release(frames.data(), count);
     return count;
+  }
+  // Two users send the same number of datagrams. Those of one are for a group with members here, so
+  // that user waits, after a burst, while the other one sends.
+  void expect_sender_charged() {
+    constexpr std::uint32_t kDatagrams = kTurnBurst + 8;
+    for (std::uint32_t i = 0; i < 20; ++i) {
+      member(100 + i);
+    }
+    Member to_group(17, keys_, addresses_, nullptr, 1'000);
+    Member to_one(18, keys_, addresses_, nullptr, 1'001);
+    given_address(0, kGroup);
+    given_address(1, *parse_ip("239.1.2.4"));
+    const auto sent = [](const Member& of) { return of.qp->counters().requests_sent; };
+    for (Member* sender : {&to_group, &to_one}) {
+      sender->start(*workers_[0]);
+      for (std::uint32_t i = 0; i < kDatagrams; ++i) {
+        post_to(*sender, sender == &to_group ? 0 : 1);
+      }
+    }
+    const auto bells = std::make_unique<abi::Doorbells>();
+    SessionDoorbells session{.bells = bells.get(), .slots = {to_group.qp.get(), to_one.qp.get()}};
+    workers_[0]->add_session(session);
+    abi::ring(*bells, 0);
+    abi::ring(*bells, 1);
+    workers_[0]->poll(1);
+    EXPECT_EQ(sent(to_group), kTurnBurst);
+    workers_[0]->poll(1);
+    EXPECT_EQ(sent(to_group), kTurnBurst);
+    EXPECT_EQ(sent(to_one), kTurnBurst);
+    settle();
+    EXPECT_EQ(sent(to_group), kDatagrams);
+    EXPECT_EQ(sent(to_one), kDatagrams);
+    workers_[0]->remove_session(session);
+    workers_[0]->remove_qp(*to_group.qp);
+    workers_[0]->remove_qp(*to_one.qp);
   }
   std::uint64_t drops(Drop reason) {
     std::uint64_t sum = 0;

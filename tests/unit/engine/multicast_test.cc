@@ -145,6 +145,16 @@ TEST_F(Multicast, SentDatagramsLoopBackToOtherMembers) {
   EXPECT_EQ(on_the_wire(), 1U);
 }
 
+TEST_F(Multicast, TheSenderIsChargedForEachDelivery) {
+  given(1);
+  expect_sender_charged();
+}
+
+TEST_F(Multicast, TheSenderIsChargedOnALoopbackToo) {
+  given(1, true);
+  expect_sender_charged();
+}
+
 TEST_F(Multicast, WithoutLocalMembersNothingLoopsBack) {
   given(1);
   Member& sender = member(17);
