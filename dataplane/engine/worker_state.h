@@ -20,7 +20,7 @@
 #include "dataplane/engine/turn/run_queue.h"
 #include "dataplane/engine/turn/stalls.h"
 #include "dataplane/engine/turn/timers.h"
-#include "dataplane/engine/waiting/kept_frames.h"
+#include "dataplane/engine/waiting/counts_by_user.h"
 #include "dataplane/engine/worker.h"
 #include "dataplane/port/ring.h"
 #include "dataplane/qp/tx_batch.h"
@@ -189,7 +189,7 @@ struct Worker::State final : FaultSink {
   LateEvents late_events;
   Naps naps;
   std::uint32_t parked = 0;  // frames, of all queue pairs
-  KeptFrames kept_frames;
+  CountsByUser kept_frames;
   std::vector<QpEntry*> keepers;  // the queue pairs that those are for
   Time next_kept_drop = 0;
   std::vector<std::unique_ptr<ProcMemCopy>> copies;  // outstanding, oldest first

@@ -7,7 +7,7 @@
 #include <memory>
 #include <vector>
 
-#include "dataplane/engine/waiting/kept_frames.h"
+#include "dataplane/engine/waiting/counts_by_user.h"
 #include "tests/unit/engine/worker_fixture.h"
 
 namespace uroce::test {
@@ -90,11 +90,11 @@ TEST_F(Keeping, OnlyAFrameThatWouldBeKeptMakesRoom) {
   EXPECT_EQ(pairs_[0].b.qp().kept(true) + pairs_[1].b.qp().kept(true), Worker::kKeptTotalMax);
 }
 
-TEST(KeptFrames, KnowsWhoHasMoreThanTwiceAsMany) {
+TEST(CountsByUser, KnowsWhoHasMoreThanTwiceAsMany) {
   constexpr std::uint64_t kMost = 1;
   constexpr std::uint64_t kSome = 2;
   constexpr std::uint64_t kNone = 3;
-  KeptFrames kept;
+  CountsByUser kept;
   EXPECT_EQ(kept.who_exceeds(kNone), std::nullopt);
   for (int i = 0; i < 5; ++i) {
     kept.add(kMost);

@@ -1,7 +1,6 @@
 #pragma once
 
-// How many frames a worker keeps for an earlier one that is missing, in all and for each user's
-// queue pairs. One thread.
+// How many of something limited a worker has, in all and for each user's queue pairs. One thread.
 
 #include <algorithm>
 #include <cstdint>
@@ -10,7 +9,7 @@
 
 namespace uroce {
 
-class KeptFrames {
+class CountsByUser {
  public:
   [[nodiscard]] std::uint32_t total() const { return total_; }
   [[nodiscard]] std::uint32_t of(std::uint64_t user) const {
@@ -27,8 +26,8 @@ class KeptFrames {
     total_ -= count;
     by_user_[user] -= count;
   }
-  // The user's last queue pair goes, and has none. Until then its place stays, so that the next
-  // loss takes no memory.
+  // The user's last queue pair goes, and has none. Until then its place stays, so that the next one
+  // takes no memory.
   void forget(std::uint64_t user) { by_user_.erase(user); }
 
   // The user who has most, if that is more than twice what this one has.
