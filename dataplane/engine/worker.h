@@ -73,7 +73,8 @@ class Worker {
   static constexpr std::uint32_t kQpsMax = 65'536;
   // Of each of the responder, completer and requester rings.
   static constexpr std::uint32_t kRingEntries = 2'048;
-  // Frames that one role of a queue pair may have parked for memory, and all roles of a worker.
+  // Frames that one role of a queue pair may have parked for memory, and all roles of a worker,
+  // of which a user leaves others as much as it has.
   static constexpr std::uint32_t kParkedMax = 128;
   static constexpr std::uint32_t kParkedTotalMax = 1'024;
   // Out-of-order frames that are kept for all queue pairs of a worker.

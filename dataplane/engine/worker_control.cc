@@ -65,6 +65,7 @@ void Worker::remove_qp(Qp& qp) {
   if (const auto of = self.qps_of_users.find(qp.config().user); --of->second == 0) {
     self.qps_of_users.erase(of);
     self.kept_frames.forget(qp.config().user);
+    self.parked.forget(qp.config().user);
   }
   self.resume_reads(port);
 }

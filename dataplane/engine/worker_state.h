@@ -188,7 +188,7 @@ struct Worker::State final : FaultSink {
   std::uint32_t group_deliveries_left = 0;
   LateEvents late_events;
   Naps naps;
-  std::uint32_t parked = 0;  // frames, of all queue pairs
+  CountsByUser parked;  // frames
   CountsByUser kept_frames;
   std::vector<QpEntry*> keepers;  // the queue pairs that those are for
   Time next_kept_drop = 0;
@@ -260,6 +260,7 @@ struct Worker::State final : FaultSink {
   void retry_starved(std::uint32_t most);
   bool drain_deferred(bool busy);
   void resume(QpEntry& entry);
+  [[nodiscard]] bool may_park(std::uint64_t user) const;
   void park(QpEntry& entry, Role role, Frame* frame);
   void withhold(std::uint32_t qpn) override;
   bool drain_withheld();

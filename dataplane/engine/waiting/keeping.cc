@@ -140,7 +140,9 @@ void Worker::State::release_waiting(QpEntry& entry) {
   for (const Role role : {Role::kCompleter, Role::kResponder}) {
     const auto& parked_ones = entry.waiting->parked[role];
     const auto& kept_ones = entry.waiting->kept[role];
-    parked -= static_cast<std::uint32_t>(parked_ones.size());
+    if (!parked_ones.empty()) {
+      parked.remove(entry.qp->config().user, static_cast<std::uint32_t>(parked_ones.size()));
+    }
     if (!kept_ones.empty()) {
       kept_frames.remove(entry.qp->config().user, static_cast<std::uint32_t>(kept_ones.size()));
     }

@@ -198,12 +198,19 @@ void Worker::State::resume(QpEntry& entry) {
     }
     std::vector<Frame*> frames;
     frames.swap(entry.waiting->parked[role]);
-    parked -= static_cast<std::uint32_t>(frames.size());
+    parked.remove(entry.qp->config().user, static_cast<std::uint32_t>(frames.size()));
     for (Frame* frame : frames) {
       deliver(entry, role, frame);
     }
   }
   update(entry);
+}
+
+// Beside others, a user parks no more frames than it leaves room for: so each further user has
+// some.
+bool Worker::State::may_park(std::uint64_t user) const {
+  const std::uint32_t left = kParkedTotalMax - std::min(parked.total(), kParkedTotalMax);
+  return left != 0 && (qps_of_users.size() == 1 || parked.of(user) < left);
 }
 
 // Keeps a frame until its queue pair's memory is there. A peer that sends more than may wait, or
@@ -212,11 +219,9 @@ void Worker::State::park(QpEntry& entry, Role role, Frame* frame) {
   auto& waiting = entry.make_waiting().parked[role];
   const bool again = !waiting.empty() && entry.qp->config().reliable() &&
                      psn_difference(frame->packet.psn, waiting.back()->packet.psn) <= 0;
-  // While others wait too, a queue pair leaves them half of the space.
-  const std::uint32_t room = kParkedTotalMax / (must_wait(entry) ? 2 : 1);
-  if (!again && waiting.size() < kParkedMax && parked < room) {
+  if (!again && waiting.size() < kParkedMax && may_park(entry.qp->config().user)) {
     waiting.push_back(frame);
-    ++parked;
+    parked.add(entry.qp->config().user);
     return;
   }
   if (role == Role::kResponder) {

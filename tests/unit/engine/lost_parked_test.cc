@@ -20,8 +20,9 @@ constexpr std::uint64_t kUntouched = 0x7000'0000'0000;  // never populated
 constexpr std::size_t kLongBytes = 256U << 10U;         // more packets than a queue pair may park
 constexpr std::size_t kSentBytes = 64;
 
-PairConfig unreliable_and_slow() {
+PairConfig unreliable_and_slow(std::uint64_t user_of_b) {
   PairConfig config;
+  config.b.user = user_of_b;
   config.a.type = config.b.type = QpType::kUc;
   config.b.slow_way = true;
   return config;
@@ -29,7 +30,10 @@ PairConfig unreliable_and_slow() {
 
 class LostParked : public testing::Test {
  protected:
-  LostParked() {
+  // The others' user is 0.
+  explicit LostParked(std::uint64_t user_of_b = 0)
+      : stations_(unreliable_and_slow(user_of_b), {.wire_entries = 1'024, .frames = 8'192},
+                  &queues_) {
     Region::Config region;
     region.pd = stations_.pair.b.qp().config().pd;
     region.access = kAccessLocalWrite | kAccessRemoteWrite;
@@ -92,7 +96,7 @@ class LostParked : public testing::Test {
 
   Quiescence quiescence_;
   PagingQueues queues_{1, {}};
-  Stations stations_{unreliable_and_slow(), {.wire_entries = 1'024, .frames = 8'192}, &queues_};
+  Stations stations_;
   std::uint32_t untouched_ = 0;
   std::deque<QpPair> others_;
 };
@@ -112,6 +116,22 @@ TEST_F(LostParked, TheNextMessageIsStored) {
   EXPECT_EQ(
       std::count(stations_.pair.b.memory.begin(), stations_.pair.b.memory.end(), std::byte{2}),
       static_cast<std::ptrdiff_t>(kSentBytes));
+}
+
+class ParkedBesideAnotherUser : public LostParked {
+ protected:
+  ParkedBesideAnotherUser() : LostParked(1'000) {}
+};
+
+TEST_F(ParkedBesideAnotherUser, AFrameFindsRoom) {
+  stations_.pair.b.post_recv(1, std::array{stations_.pair.b.sge(0, kSentBytes)});
+  take_the_room();
+  const std::uint64_t before = dropped();
+  send(std::byte{1});
+  EXPECT_EQ(dropped(), before);
+  std::optional<abi::Cqe> received;
+  stations_.settle_until([&] { return (received = stations_.pair.b.poll_recv()).has_value(); });
+  EXPECT_EQ(received->status, abi::WcStatus::kSuccess);
 }
 
 }  // namespace
