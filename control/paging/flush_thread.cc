@@ -28,7 +28,11 @@ void FlushThread::serve() {
   heartbeat_.begin();
   while (!stopping_.load(std::memory_order_relaxed)) {
     heartbeat_.beat();
-    if (Flush* const flush = queue_.next(); flush != nullptr) {
+    while (Flush* const flush = queue_.next()) {
+      taken_.push(flush->user, flush);
+    }
+    if (!taken_.empty()) {
+      Flush* const flush = taken_.next();
       flush->outcome = flush->write_back();
       queue_.resume(flush);
       continue;

@@ -66,6 +66,7 @@ void Worker::remove_qp(Qp& qp) {
     self.qps_of_users.erase(of);
     self.kept_frames.forget(qp.config().user);
     self.parked.forget(qp.config().user);
+    self.flushing.forget(qp.config().user);
   }
   self.resume_reads(port);
 }

@@ -188,7 +188,8 @@ struct Worker::State final : FaultSink {
   std::uint32_t group_deliveries_left = 0;
   LateEvents late_events;
   Naps naps;
-  CountsByUser parked;  // frames
+  CountsByUser parked;    // frames
+  CountsByUser flushing;  // records of FlushQueue
   CountsByUser kept_frames;
   std::vector<QpEntry*> keepers;  // the queue pairs that those are for
   Time next_kept_drop = 0;

@@ -20,7 +20,6 @@ class FaultQueue final : public ServiceQueue<PageFault, 1'024> {
   // The record of a fault in `mirror`, which holds it until resume(). nullptr when all are in use,
   // or this session or its user has as many as it may (FaultQuota). Workers.
   PageFault* take(const FaultRequest& request, const std::shared_ptr<Mirror>& mirror);
-  void give_back(PageFault* fault);
 
   // Workers. A fault thread that is in the background is put back before others.
   void raise(PageFault* fault) {
@@ -43,7 +42,6 @@ class FaultQueue final : public ServiceQueue<PageFault, 1'024> {
   FaultJournal journal;
 
  private:
-  std::atomic<std::uint32_t> used_{0};                                 // relaxed: a bound
   std::atomic<Duration> usual_time_{50 * kNanosecondsPerMicrosecond};  // relaxed: orders nothing
 };
 

@@ -24,6 +24,7 @@ struct FlushRequest {
 
 struct Flush : WaitingRole {
   FlushRequest request{};
+  std::uint64_t user = 0;  // of the queue pair, as QpConfig has it
   // One of them: on-demand or pinned memory. Held only while the flush is on its way to the flush
   // thread and there; if the region has been removed meanwhile, its memory is unmapped with this.
   std::shared_ptr<Mirror> mirror{};

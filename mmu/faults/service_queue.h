@@ -7,6 +7,7 @@
 // A Record has `request`, identifies the role that waits for it (WaitingRole), and releases what it
 // holds in release().
 
+#include <algorithm>
 #include <atomic>
 #include <boost/lockfree/queue.hpp>
 #include <boost/lockfree/spsc_queue.hpp>
@@ -39,12 +40,17 @@ class ServiceQueue {
 
   // Every queue below has room for all records, so no push fails.
 
+  // Unused records, more or less while others take some.
+  [[nodiscard]] std::uint32_t left() const {
+    return kRecords - std::min(used_.load(std::memory_order_relaxed), kRecords);
+  }
   // Workers. nullptr when all records are in use.
   Record* take(const Request& request) {
     Record* record = nullptr;
     if (!free_.pop(record)) {
       return nullptr;
     }
+    used_.fetch_add(1, std::memory_order_relaxed);
     record->request = request;
     return record;
   }
@@ -64,6 +70,7 @@ class ServiceQueue {
   }
   void give_back(Record* record) {
     *record = Record{};
+    used_.fetch_sub(1, std::memory_order_relaxed);
     UROCE_CHECK(free_.push(record));
   }
 
@@ -101,6 +108,7 @@ class ServiceQueue {
   using Resumed = boost::lockfree::spsc_queue<Record*, boost::lockfree::capacity<kRecords>>;
 
   std::vector<Record> records_{kRecords};
+  std::atomic<std::uint32_t> used_{0};  // relaxed: a bound
   Queue free_;
   Queue raised_;
   std::vector<std::unique_ptr<Resumed>> resumed_;  // index: worker; produced by the serving thread

@@ -15,10 +15,10 @@
 
 namespace uroce {
 
-template <typename Item>
+template <typename Item, typename Key = User>
 class FairQueue {
  public:
-  void push(const User& user, Item item) { waiting_[user].push_back(std::move(item)); }
+  void push(const Key& user, Item item) { waiting_[user].push_back(std::move(item)); }
   [[nodiscard]] bool empty() const { return waiting_.empty(); }
   // The number of users with queued items.
   [[nodiscard]] std::size_t users() const { return waiting_.size(); }
@@ -38,7 +38,7 @@ class FairQueue {
 
   // Removes the items of the user for which `chosen` is true.
   template <typename Chosen>
-  std::vector<Item> take_if(const User& user, const Chosen& chosen) {
+  std::vector<Item> take_if(const Key& user, const Chosen& chosen) {
     std::vector<Item> taken;
     const auto at = waiting_.find(user);
     if (at == waiting_.end()) {
@@ -56,8 +56,8 @@ class FairQueue {
   }
 
  private:
-  std::map<User, std::deque<Item>> waiting_;  // none is empty
-  User last_;
+  std::map<Key, std::deque<Item>> waiting_;  // none is empty
+  Key last_{};
 };
 
 }  // namespace uroce

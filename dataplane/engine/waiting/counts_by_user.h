@@ -26,9 +26,13 @@ class CountsByUser {
     total_ -= count;
     by_user_[user] -= count;
   }
-  // The user's last queue pair goes, and has none. Until then its place stays, so that the next one
-  // takes no memory.
-  void forget(std::uint64_t user) { by_user_.erase(user); }
+  // The user has no queue pair any more: its place goes once it has none of these. Until then it
+  // stays, so that the next one takes no memory.
+  void forget(std::uint64_t user) {
+    if (of(user) == 0) {
+      by_user_.erase(user);
+    }
+  }
 
   // The user who has most, if that is more than twice what this one has.
   [[nodiscard]] std::optional<std::uint64_t> who_exceeds(std::uint64_t user) const {

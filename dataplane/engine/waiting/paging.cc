@@ -59,17 +59,23 @@ bool Worker::State::raise(const FaultRequest& request, const Region& region, std
 
 bool Worker::State::flush(const FlushRequest& request, const Region& region, std::uint32_t qpn,
                           FaultRole role, std::uint32_t ticket) {
-  Flush* flush = config.paging->flushes.take(request);
+  FlushQueue& flushes = config.paging->flushes;
+  const QpEntry* const entry = table.find(qpn);
+  const std::uint64_t user = entry == nullptr ? 0 : entry->qp->config().user;
+  // As for page faults (FaultQuota), but counted by each worker for itself.
+  Flush* flush = flushing.of(user) < flushes.left() ? flushes.take(request) : nullptr;
   if (flush == nullptr) {
     ++counters.flushes_starved;
     starve(qpn);
     return false;
   }
   ++counters.flushes;
+  flushing.add(user);
+  flush->user = user;
   static_cast<WaitingRole&>(*flush) = {config.index, qpn, ticket, role};
   flush->mirror = region.mirror();
   flush->durable = region.durable();
-  config.paging->flushes.raise(flush);
+  flushes.raise(flush);
   return true;
 }
 
@@ -118,8 +124,12 @@ bool Worker::State::drain_resumed() {
     faults.journal.count(FaultStep::kResuming, now - fault.times.populated);
     fault_times.add(now - fault.times.raised);
   });
-  count +=
-      settle_resumed(config.paging->flushes, settled.data() + count, [](const Flush& /*flush*/) {});
+  count += settle_resumed(config.paging->flushes, settled.data() + count, [&](const Flush& flush) {
+    flushing.remove(flush.user, 1);
+    if (!qps_of_users.contains(flush.user)) {
+      flushing.forget(flush.user);
+    }
+  });
   if (now >= next_starved) {
     next_starved = now + kStarvedInterval;
     retry_starved(kResumesMax);

@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <deque>
+
 #include "tests/unit/engine/worker_fixture.h"
 
 namespace uroce::test {
@@ -23,17 +25,31 @@ class FlushTest : public ::testing::Test {
     config.b.access |= kAccessFlushPersistent;
     return config;
   }
+  // Of another user, in the same daemons.
+  PairConfig flushable(std::uint32_t qpn, std::uint64_t user) {
+    PairConfig config = flushable();
+    config.a.qpn = qpn;
+    config.b.qpn = qpn + 1;
+    config.b.user = user;
+    config.a.keys = &pair().a.keys();
+    config.b.keys = &pair().b.keys();
+    return config;
+  }
   QpPair& pair() { return stations_.pair; }
-  void post_flush(std::uint64_t id) {
-    abi::SendWr wr = rdma_wr(id, abi::WrOpcode::kFlush, pair().b, 0);
+  static abi::SendWr flush_wr(std::uint64_t id, const QpPair& to) {
+    abi::SendWr wr = rdma_wr(id, abi::WrOpcode::kFlush, to.b, 0);
     wr.flush = {.placement = kPersistent, .selectivity = 0, .length = 4096};
-    pair().a.post_send(wr, {});
+    return wr;
+  }
+  void post_flush(std::uint64_t id) {
+    pair().a.post_send(flush_wr(id, pair()), {});
     stations_.a.ring();
   }
   [[nodiscard]] const WorkerCounters& counters() const { return stations_.b.worker.counters(); }
 
   PagingQueues queues_{1, {}};
   Stations stations_{flushable(), {}, &queues_};
+  std::deque<QpPair> others_;
 };
 
 TEST_F(FlushTest, ParksUntilTheDiskIsDoneAndUsesNoFaultRecord) {
@@ -92,6 +108,43 @@ TEST_F(FlushTest, WaitsForARecord) {
   stations_.b.worker.poll(stations_.now);
   EXPECT_EQ(counters().flushes, 1U);
   EXPECT_EQ(queues_.flushes.next(), &free_again);
+}
+
+// As many as it leaves to others, so that each further user finds some.
+TEST_F(FlushTest, AUserLeavesRecordsToOthers) {
+  const auto flushes_of = [&](std::uint32_t qpn, std::uint64_t user) {
+    QpPair& other = others_.emplace_back(flushable(qpn, user));
+    QpAttributes attributes = other.attributes(false);
+    attributes.access |= kAccessFlushPersistent;
+    other.b.modify(attributes, kQpMaskAccess);
+    stations_.b.add(other.b.qp());
+    const std::uint32_t slot = stations_.a.add(other.a.qp());
+    other.a.post_send(flush_wr(1, other), {});
+    stations_.a.ring(slot);
+    const std::uint64_t before = counters().flushes;
+    stations_.settle();
+    return counters().flushes - before;
+  };
+  constexpr std::uint32_t kLeft = 4;
+  while (queues_.flushes.left() > kLeft) {
+    ASSERT_NE(queues_.flushes.take({.length = 8}), nullptr);
+  }
+  EXPECT_EQ(flushes_of(100, 1'000), 1U);
+  EXPECT_EQ(flushes_of(102, 1'000), 1U);
+  EXPECT_EQ(flushes_of(104, 1'000), 0U) << "it has two, and two are left";
+  EXPECT_EQ(counters().flushes_starved, 1U);
+  EXPECT_EQ(flushes_of(106, 1'001), 1U);
+  EXPECT_EQ(flushes_of(108, 1'001), 0U);
+  // One that is done is another one's.
+  Flush* const flush = queues_.flushes.next();
+  queues_.flushes.resume(flush);
+  const std::uint64_t before = counters().flushes;
+  stations_.settle();
+  EXPECT_EQ(counters().flushes - before, 1U);
+  for (QpPair& other : others_) {
+    stations_.a.worker.remove_qp(other.a.qp());
+    stations_.b.worker.remove_qp(other.b.qp());
+  }
 }
 
 }  // namespace
