@@ -65,7 +65,7 @@ inline constexpr Duration kKeptIdleMax = 100 * kNanosecondsPerMillisecond;
 // port's buffers.
 inline constexpr Duration kKeptSilentMax = 2 * kNanosecondsPerSecond;
 // A queue pair that received fewer than kReadsAnsweredMin of its requested READ responses in this
-// time gives up its credits where other queue pairs wait for them: so few responses can't fill a
+// time gives up its credits where others of its user wait for them: so few responses can't fill a
 // ring. Checked at this interval, so a queue pair waits behind an unanswered one for twice as long
 // at most.
 inline constexpr Duration kReadsSilentMax = 100 * kNanosecondsPerMillisecond;
@@ -110,11 +110,6 @@ struct PortState {
   RoceCounters roce_counters;
   Latencies latencies;
 
-  // READ responses that were requested and haven't arrived, except those of silent peers.
-  std::uint32_t read_frames = 0;
-  std::uint32_t read_frames_reserved = 0;   // of READs that were released and begin at their turn
-  std::deque<std::uint32_t> reads_waiting;  // queue pairs whose next READ waits for room
-
   TxBatch tx;
   std::uint32_t generation = 0;  // Port::generation() of the empty frames in tx
   RunQueue run_queue;
@@ -122,10 +117,6 @@ struct PortState {
   Time refused_since = kNever;   // when the port stopped accepting frames
   std::vector<Frame*> hairpin;   // sent to itself, received in the next turn
   std::vector<Frame*> releases;  // given back to the port in bursts
-
-  [[nodiscard]] std::uint32_t read_frames_taken() const {
-    return read_frames + read_frames_reserved;
-  }
 
   // Where frames are sent to, which may change when the port is detached and attached.
   void take_identity(const PortInfo& info) {
@@ -201,7 +192,9 @@ struct Worker::State final : FaultSink {
   Stalls stalls;
   std::deque<std::uint32_t> withheld;  // queue pairs that must wait, and have something to do
   Time next_withheld = 0;
-  Time next_reads_check = kNever;  // for silent peers, as ran() has it; kNever: no READ waits
+  Readers readers;
+  std::uint32_t reads_waiting = 0;  // places in UserReads::waiting, of all users
+  Time next_reads_check = kNever;   // for silent peers, as ran() has it; kNever: no READ waits
   std::map<std::uint64_t, std::uint32_t> qps_of_users;  // how many, by user
   bool may_defer = true;                                // the current frame can wait for its page
   std::deque<std::uint32_t> starved;                    // queue pairs that found no record
@@ -286,17 +279,18 @@ struct Worker::State final : FaultSink {
   void release_waiting(QpEntry& entry);
 
   // waiting/reads.cc
-  [[nodiscard]] static ReadCredits read_credits(PortState& port, QpEntry& entry);
+  [[nodiscard]] ReadCredits read_credits(const QpEntry& entry) const;
   // After anything that may have changed how much a queue pair has requested.
   void count_reads(QpEntry& entry) {
-    PortState& port = *ports[entry.port];
-    if (entry.read_frames != 0 || entry.qp->reads() || !port.reads_waiting.empty()) {
-      recount_reads(entry, port);
+    if ((entry.read_frames != 0 || entry.qp->reads() || reads_waiting != 0) &&
+        entry.group != nullptr) {
+      recount_reads(entry, entry.group->reads);
     }
   }
-  static void end_reservation(PortState& port, QpEntry& entry);
-  void recount_reads(QpEntry& entry, PortState& port);
-  void resume_reads(PortState& port);
+  static void end_reservation(UserReads& reads, QpEntry& entry);
+  void recount_reads(QpEntry& entry, UserReads& reads);
+  void resume_reads(UserReads& reads);
+  void forget_reads(QpEntry& entry);
   bool check_silent_reads();
 
   // receive.cc

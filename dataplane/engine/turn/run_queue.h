@@ -12,10 +12,11 @@
 #include <map>
 
 #include "dataplane/engine/turn/qp_entry.h"
+#include "dataplane/engine/turn/user_reads.h"
 
 namespace uroce {
 
-// The queue pairs of one user that have something to send.
+// A user's queue pairs of one port: those that have something to send, and what they read.
 struct RunGroup {
   QpEntry* head = nullptr;
   QpEntry* tail = nullptr;
@@ -24,6 +25,7 @@ struct RunGroup {
   bool granted = false;      // got this round's quantum
   std::int64_t deficit = 0;  // below 0: sent beyond it
   std::uint32_t members = 0;
+  UserReads reads{};
 };
 
 class RunQueue {

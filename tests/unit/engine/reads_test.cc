@@ -215,6 +215,84 @@ TEST_F(TwoReaders, AReadThatIsAnsweredSlowlyHoldsUpNoOther) {
   EXPECT_LE(slices, 3U);
 }
 
+// A third connection, of another user, whose READs wait for none of the first two's. From then on
+// the first user has half of the credits.
+class ReadersOfTwoUsers : public TwoReaders {
+ protected:
+  ReadersOfTwoUsers() {
+    stations_.a.add(others_.a.qp());
+    stations_.b.add(others_.b.qp());
+  }
+  // `slot`: 0 is the first connection's, 1 is other_'s, 2 is others_'.
+  void post_read(QpPair& pair, std::uint32_t frames, std::uint32_t slot) {
+    const abi::Sge sge = pair.a.sge(0, std::size_t{frames} * kReadMtu);
+    pair.a.post_send(rdma_wr(1, abi::WrOpcode::kRdmaRead, pair.b, 0), {&sge, 1});
+    stations_.a.ring(slot);
+    stations_.a.worker.poll(stations_.now);
+  }
+
+  QpPair others_{{.a = {.qpn = 35, .user = 1'000, .keys = &stations_.pair.a.keys()},
+                  .b = {.qpn = 36, .keys = &stations_.pair.b.keys()},
+                  .path_mtu = kReadMtu,
+                  .timeout = 0}};
+};
+
+TEST_F(ReadersOfTwoUsers, DoNotWaitForEachOther) {
+  post_read_to_nobody();
+  post_read(other_, 8, 1);
+  EXPECT_EQ(other_.a.qp().read_frames_wanted(), 8U);
+  post_read(others_, kFrames, 2);
+  EXPECT_EQ(others_.a.qp().read_frames_out(), kFrames);
+  stations_.settle();
+  EXPECT_TRUE(others_.a.poll_send());
+  EXPECT_FALSE(other_.a.poll_send()) << "a READ of the same user waits";
+  stations_.a.worker.remove_qp(stations_.pair.a.qp());
+  stations_.settle();
+  EXPECT_TRUE(other_.a.poll_send());
+}
+
+TEST_F(ReadersOfTwoUsers, HaveHalfOfTheCreditsEach) {
+  constexpr std::uint32_t kHalf = ReadCredits::kFramesMax / 2;
+  QpPair& first = stations_.pair;
+  post_read(others_, 8, 2);
+  post_read(first, kHalf - 1, 0);
+  post_read(other_, 1, 1);
+  post_read(other_, 1, 1);
+  EXPECT_EQ(others_.a.qp().read_frames_out(), 8U);
+  EXPECT_EQ(first.a.qp().read_frames_out(), kHalf - 1);
+  EXPECT_EQ(other_.a.qp().read_frames_out(), 1U);
+  EXPECT_EQ(other_.a.qp().read_frames_wanted(), 1U);
+  stations_.settle();
+  for (QpPair* pair : {&others_, &first, &other_, &other_}) {
+    EXPECT_TRUE(pair->a.poll_send());
+  }
+  post_read(first, kHalf, 0);
+  post_read(other_, kHalf, 1);
+  EXPECT_EQ(first.a.qp().read_frames_out(), kHalf);
+  EXPECT_EQ(other_.a.qp().read_frames_out(), kHalf) << "no other user reads any more";
+}
+
+// Of whichever port they are: the ring is the worker's.
+TEST(Readers, ShareTheCreditsOfTheirWorker) {
+  Readers readers;
+  std::array<UserReads, 3> users;
+  EXPECT_EQ(readers.share(), ReadCredits::kFramesMax);
+  for (UserReads& reads : users) {
+    reads.frames = 1;
+    readers.update(reads);
+    readers.update(reads);
+  }
+  EXPECT_EQ(readers.share(), ReadCredits::kFramesMax / 3);
+  users[0] = {.counted = true, .waiting = {17}};
+  readers.update(users[0]);
+  EXPECT_EQ(readers.share(), ReadCredits::kFramesMax / 3);
+  users[0].waiting.clear();
+  users[1].frames = 0;
+  readers.update(users[0]);
+  readers.update(users[1]);
+  EXPECT_EQ(readers.share(), ReadCredits::kFramesMax);
+}
+
 class TwoReadersWithATimer : public TwoReaders {
  protected:
   TwoReadersWithATimer() : TwoReaders(8) {}
