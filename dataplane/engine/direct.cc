@@ -41,6 +41,13 @@ void Worker::State::forget_local_peers(QpEntry& entry) {
       one->local_peer_changes = 0;
     }
   }
+  entry.had_local_peer = false;
+}
+
+// Whether its peer was a queue pair of this worker and was removed: nobody will answer it any more.
+// A number is free for other queue pairs long after (control/sessions/number_pool.h).
+bool Worker::State::peer_is_destroyed(const QpEntry& entry) {
+  return entry.had_local_peer && table.find(entry.qp->attributes().dest_qpn) == nullptr;
 }
 
 // The entry of the queue pair's peer, if frames would come back to it; nullptr otherwise.
@@ -62,6 +69,7 @@ QpEntry* Worker::State::usable_local_peer(PortState& port, QpEntry& entry) {
   if (entry.local_peer_changes != address_changes) {
     entry.local_peer = find_local_peer(port, *entry.qp);
     entry.local_peer_changes = address_changes;
+    entry.had_local_peer |= entry.local_peer != nullptr;
   }
   QpEntry* const peer = entry.local_peer;
   return peer != nullptr && !peer->parks(Role::kResponder) && !peer->keeps(Role::kResponder) &&

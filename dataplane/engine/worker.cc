@@ -210,6 +210,7 @@ bool Worker::State::expire_timers() {
     ++expired;
     if (entry->qp->deadline() <= now) {
       Turn turn = make_turn(*entry);
+      turn.peer_destroyed = peer_is_destroyed(*entry);
       entry->qp->on_deadline(turn);
     }
     update(*entry);

@@ -337,6 +337,7 @@ struct Worker::State final : FaultSink {
   [[nodiscard]] static bool is_own_path(PortState& port, const Path& path);
   [[nodiscard]] bool may_copy_between(const QpEntry& one, const QpEntry& other) const;
   void forget_local_peers(QpEntry& entry);
+  [[nodiscard]] bool peer_is_destroyed(const QpEntry& entry);
   [[nodiscard]] QpEntry* find_local_peer(PortState& port, const Qp& qp);
   [[nodiscard]] QpEntry* usable_local_peer(PortState& port, QpEntry& entry);
   void prefetch_local_peer(const QpEntry& entry) const;

@@ -87,6 +87,7 @@ struct Turn {
   Qp* local_peer = nullptr;
   std::uint32_t direct_bytes = 0;
   bool local_peer_answered = false;  // it took an answer, and not only requests
+  bool peer_destroyed = false;       // at a deadline: the peer was local, and exists no more
   Duration absent = 0;               // in which the worker couldn't run, all in all
   // A clock for what begins and ends within the turn, during which `now` doesn't change; nullptr:
   // not needed. Costs a clock read.

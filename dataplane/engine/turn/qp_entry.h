@@ -62,8 +62,9 @@ struct alignas(kCacheLine) QpEntry {
   Time timer = kNever;
   std::uint32_t timer_index = kNoTimer;
 
-  bool starved = false;   // in the worker's list of those whose fault found no record
-  bool withheld = false;  // in the list of those that wait for others
+  bool starved = false;         // in the worker's list of those whose fault found no record
+  bool withheld = false;        // in the list of those that wait for others
+  bool had_local_peer = false;  // since it was modified last
 
   // READ responses on their way, how many have come since when (in the worker's running time), and
   // whether those are so few that the port doesn't count what is on its way; whether its next READ

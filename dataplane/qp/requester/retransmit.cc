@@ -147,6 +147,9 @@ void Requester::on_deadline(Turn& turn) {
   if (std::exchange(loss_shown_, false)) {
     reduce_window();
   }
+  if (turn.peer_destroyed) {
+    return fail_oldest(abi::WcStatus::kRetryExcErr, Failure::kPeerDestroyed, turn);
+  }
   retry(turn);
 }
 

@@ -100,5 +100,37 @@ TEST(DirectFrames, AQueuePairConnectedElsewhereGetsFrames) {
   EXPECT_FALSE(daemon.pair.a.poll_send());  // its acknowledgement goes to the other one
 }
 
+// Nobody will answer any more: that is found at the first timeout, not after seven retries.
+TEST(DirectFrames, WhatAWorkersDestroyedQueuePairDoesNotAnswerFailsAtTheFirstTimeout) {
+  OneDaemon daemon(true, small_memory());
+  daemon.post_write(1, 8);
+  daemon.settle();
+  ASSERT_TRUE(daemon.pair.a.poll_send());
+  daemon.station.worker.remove_qp(daemon.pair.b.qp());
+  daemon.post_write(2, 8);
+  daemon.settle();
+  EXPECT_FALSE(daemon.pair.a.poll_send()) << "too early: the program may be about to end as well";
+  daemon.settle(true);
+  const auto cqe = daemon.pair.a.poll_send();
+  ASSERT_TRUE(cqe.has_value());
+  EXPECT_EQ(cqe->status, abi::WcStatus::kRetryExcErr);
+  EXPECT_EQ(cqe->vendor_err, static_cast<std::uint32_t>(Failure::kPeerDestroyed));
+  EXPECT_EQ(daemon.pair.a.qp().counters().local_ack_timeout_err, 1U);
+}
+
+// A queue pair that was only reset may answer again.
+TEST(DirectFrames, AQueuePairThatWasResetIsTriedAgain) {
+  OneDaemon daemon(true, small_memory());
+  daemon.post_write(1, 8);
+  daemon.settle();
+  ASSERT_TRUE(daemon.pair.a.poll_send());
+  daemon.station.worker.modify_qp(daemon.pair.b.qp(), {.state = QpState::kReset}, kQpMaskState);
+  daemon.post_write(2, 8);
+  daemon.settle(true);
+  const auto cqe = daemon.pair.a.poll_send();
+  ASSERT_TRUE(cqe.has_value());
+  EXPECT_EQ(cqe->vendor_err, static_cast<std::uint32_t>(Failure::kRetriesExhausted));
+}
+
 }  // namespace
 }  // namespace uroce::test
