@@ -1,7 +1,6 @@
 """Cases whose programs are unmodified applications of an ordinary user, on the card of a daemon that runs as root."""
 
 import os
-import subprocess
 
 from .case import E2eCase
 from .daemon import Daemon
@@ -17,8 +16,6 @@ INTERFACE = "uroce7"
 # containers.
 LOCKING_NOBODY = ("setpriv", "--reuid", 65534, "--regid", 65534, "--clear-groups", "--inh-caps=-all,+ipc_lock",
                   "--ambient-caps=-all,+ipc_lock", "--bounding-set=-all,+ipc_lock", "--no-new-privs", "--pdeathsig", "KILL")
-_SOURCES = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "sources")
-_COMPILE_SECONDS_MAX = 60
 
 
 class ApplicationCase(E2eCase):
@@ -55,14 +52,6 @@ class ApplicationCase(E2eCase):
                           **{"cwd": self.folder, **options})
         self.addCleanup(process.end)
         return process
-
-    def compiled(self, source, *compiler):
-        """Compiles a file of sources/; returns the program."""
-        program = os.path.join(self.folder, source.rsplit(".", 1)[0])
-        answer = subprocess.run([*compiler[:1], "-O1", "-o", program, os.path.join(_SOURCES, source), *compiler[1:]],
-                                capture_output=True, text=True, check=False, timeout=_COMPILE_SECONDS_MAX)
-        self.assertEqual(answer.returncode, 0, answer.stderr)
-        return program
 
     def expect_sent(self, bytes_min, *daemons):
         """Checks that the data went over the cards, not by another transport of the library. Prints what they sent."""

@@ -9,6 +9,9 @@ import unittest
 
 from .wires import WIRES
 
+_SOURCES = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "sources")
+_COMPILE_SECONDS_MAX = 60
+
 
 class Tree:
     """Where the programs under test lie: a build folder, or an installed tree."""
@@ -73,6 +76,14 @@ class E2eCase(unittest.TestCase):
         return subprocess.run([self.tree.uroce, *map(str, arguments)], capture_output=True, text=True,
                               timeout=60, check=False, stdin=subprocess.DEVNULL,
                               **{"env": environment, **options})
+
+    def compiled(self, source, *compiler):
+        """Compiles a file of sources/; returns the program."""
+        program = os.path.join(self.folder, source.rsplit(".", 1)[0])
+        answer = subprocess.run([*compiler[:1], "-O1", "-o", program, os.path.join(_SOURCES, source), *compiler[1:]],
+                                capture_output=True, text=True, check=False, timeout=_COMPILE_SECONDS_MAX)
+        self.assertEqual(answer.returncode, 0, answer.stderr)
+        return program
 
     def status(self, daemon):
         answer = self.uroce("status", "--json", daemon=daemon)
