@@ -115,10 +115,10 @@ struct ReplyHeader {
 struct DeviceRecord {
   char name[kDeviceNameMax];  // uroce0
   std::uint64_t node_guid;    // big-endian, as verbs hand it out
-  std::uint32_t index;
-  std::uint32_t vendor_id;
-  std::uint32_t vendor_part_id;
-  std::uint32_t hw_ver;
+  std::uint32_t index;        // among the daemon's devices, by which requests name it
+  // ibv_get_device_index: positive, and a new one with each start of the daemon.
+  std::uint32_t instance;
+  std::uint32_t vendor_id, vendor_part_id, hw_ver, reserved;
 };
 struct ListDevicesReply {
   ReplyHeader header;

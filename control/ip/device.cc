@@ -106,6 +106,7 @@ abi::DeviceRecord Device::record() const {
   copy_text(record.name, name_);
   record.node_guid = guid_of(mac_);
   record.index = index_;
+  record.instance = identity_.instance;
   record.vendor_id = identity_.vendor_id;
   record.vendor_part_id = identity_.vendor_part_id;
   record.hw_ver = identity_.hw_ver;

@@ -37,6 +37,7 @@ struct Identity {
   // fails without them.
   std::uint32_t vendor_part_id = 26428;
   std::uint32_t hw_ver = 1;
+  std::uint32_t instance = 1;  // abi::DeviceRecord; Card chooses it
 };
 
 class Device {
@@ -48,6 +49,7 @@ class Device {
          SendFrame send);
 
   [[nodiscard]] std::uint32_t index() const { return index_; }
+  [[nodiscard]] std::uint32_t instance() const { return identity_.instance; }
   [[nodiscard]] const std::string& name() const { return name_; }
   [[nodiscard]] const GidTable& gids() const { return gids_; }
   [[nodiscard]] bool loops_back() const { return loops_back_; }

@@ -100,6 +100,7 @@ Json identity_status(const Device& device) {
   abi::QueryPortReply port{};
   device.fill_port(&port);
   return {{"index", record.index},
+          {"instance", record.instance},
           {"node_guid", be64toh(record.node_guid)},
           {"vendor_id", record.vendor_id},
           {"vendor_part_id", record.vendor_part_id},

@@ -1,9 +1,12 @@
 #include "control/sessions/card.h"
 
+#include <cstdint>
+#include <random>
 #include <utility>
 
 #include "base/time/monotonic_clock.h"
 #include "control/ip/kernel_network.h"
+#include "control/ip/limits.h"
 #include "control/sessions/card_limits.h"
 #include "control/sessions/session.h"
 
@@ -12,6 +15,14 @@ namespace {
 
 constexpr std::uint32_t kPortNumber = 1;
 
+// The kernel never gives an index of a device twice. Two starts of the daemon have the same by a
+// chance of one in 134 million, since all bits but those that count the devices are random.
+std::uint32_t choose_first_instance() {
+  constexpr std::uint32_t kStarts = INT32_MAX / kDevicesMax;
+  std::random_device random;
+  return std::uniform_int_distribution<std::uint32_t>(1, kStarts - 1)(random) * kDevicesMax;
+}
+
 }  // namespace
 
 Card::Card(Engine& engine, KeyTable& keys, const SealedMemory& status, std::uint64_t seed)
@@ -19,6 +30,7 @@ Card::Card(Engine& engine, KeyTable& keys, const SealedMemory& status, std::uint
       keys_(keys),
       status_(status),
       clock_(monotonic_now),
+      first_instance_(choose_first_instance()),
       qpns_(kQpnMin, kQpsMax, seed),
       cqns_(1, kCqsMax, seed + 1),
       srqns_(1, kSrqsMax, seed + 2),
@@ -26,7 +38,8 @@ Card::Card(Engine& engine, KeyTable& keys, const SealedMemory& status, std::uint
       xrc_domains_(engine.workers()) {}
 
 void Card::add_device(std::uint16_t port_index, Port& port, std::vector<IpPrefix> addresses,
-                      const Identity& identity) {
+                      Identity identity) {
+  identity.instance = first_instance_ + port_index;
   Device& device = devices_.emplace_back(port_index, port, std::move(addresses), identity,
                                          [this, port_index](std::span<const std::byte> frame) {
                                            engine_.send_frame(port_index, frame);

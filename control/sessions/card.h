@@ -34,7 +34,7 @@ class Card {
        std::uint64_t seed = std::random_device{}());
 
   void add_device(std::uint16_t port_index, Port& port, std::vector<IpPrefix> addresses,
-                  const Identity& identity);
+                  Identity identity);
   // Sends the device's addresses to the workers, which drop frames for any other.
   void update_workers_addresses(const Device& device);
   // How often that was: a port's link may be that of its addresses.
@@ -83,6 +83,7 @@ class Card {
   KeyTable& keys_;
   const SealedMemory& status_;
   std::function<Time()> clock_;
+  std::uint32_t first_instance_;  // of the first device; the others' follow
   Devices devices_;
   std::map<std::uint64_t, Session*> sessions_;
   NumberPool qpns_, cqns_, srqns_;

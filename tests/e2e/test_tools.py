@@ -230,6 +230,7 @@ class Status(E2eCase):
             self.assertIn(key, status)
         identity = status["devices"][0]["identity"]
         self.assertEqual((identity["index"], identity["state"], identity["pkey_count"]), (0, 4, 1))
+        self.assertGreater(identity["instance"], 0)
 
     def test_text(self):
         answer = self.uroce("status", daemon=self.wire("loopback").server.daemon)

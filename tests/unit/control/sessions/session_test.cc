@@ -32,6 +32,19 @@ TEST_F(SessionTest, ListsDevicesWithoutOpeningOne) {
   EXPECT_NE(list.devices[0].node_guid, 0U);
 }
 
+// As the kernel's numbers of devices: librdmacm takes a device with the same one for the same.
+TEST_F(SessionTest, ADeviceOfEachStartIsAnotherInstance) {
+  Rig restarted;
+  Program other{restarted};
+  const auto before = program.ask(abi::Command::kListDevices).as<abi::ListDevicesReply>();
+  const auto now = other.ask(abi::Command::kListDevices).as<abi::ListDevicesReply>();
+  EXPECT_EQ(before.devices[0].index, now.devices[0].index);
+  EXPECT_NE(before.devices[0].instance, now.devices[0].instance);
+  for (const abi::ListDevicesReply* list : {&before, &now}) {
+    EXPECT_GT(static_cast<int>(list->devices[0].instance), 0);
+  }
+}
+
 TEST_F(SessionTest, OpeningGivesOneDescriptorOfEachKind) {
   const Answer answer = program.ask(abi::Command::kOpenDevice, abi::OpenDeviceRequest{});
   ASSERT_EQ(answer.header.error, 0) << answer.message();
