@@ -37,6 +37,7 @@ CardView view_of(const Json& device, const std::string& version) {
   card.firmware = version;
   const auto number = [&](const char* key, auto* value) { identity.at(key).get_to(*value); };
   number("index", &card.index);
+  number("instance", &card.instance);
   number("node_guid", &card.guid);
   number("vendor_id", &card.vendor_id);
   number("vendor_part_id", &card.vendor_part_id);

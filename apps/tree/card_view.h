@@ -17,8 +17,10 @@ namespace uroce {
 struct CardView {
   std::string name;         // uroce0
   std::uint32_t index = 0;  // among the daemon's devices
-  std::string firmware;     // the daemon's version
-  std::uint64_t guid = 0;   // of the node and of the system image
+  // ibv_get_device_index; in Linux this is netlink's number of a device, too.
+  std::uint32_t instance = 0;
+  std::string firmware;    // the daemon's version
+  std::uint64_t guid = 0;  // of the node and of the system image
   std::uint32_t vendor_id = 0, vendor_part_id = 0, hardware = 0;
   std::uint32_t state = 0, phys_state = 0;  // as ibv_port_attr has them
   std::uint32_t width = 0, speed = 0;       // as ibv_port_attr has them

@@ -61,15 +61,16 @@ class Answer {
             static_cast<std::uint16_t>(question_.dumps() ? NLM_F_MULTI : 0)};
   }
   static void name_card(const CardView& card, NetlinkMessage* message) {
-    message->number32(RDMA_NLDEV_ATTR_DEV_INDEX, card.index);
+    message->number32(RDMA_NLDEV_ATTR_DEV_INDEX, card.instance);
     message->text(RDMA_NLDEV_ATTR_DEV_NAME, card.name);
   }
   void send(NetlinkMessage message) { datagrams_.push_back(message.take()); }
 
   [[nodiscard]] const CardView* asked_for() const {
-    const auto index = question_.number(RDMA_NLDEV_ATTR_DEV_INDEX);
-    const auto found = std::find_if(known_.cards.begin(), known_.cards.end(),
-                                    [&](const CardView& card) { return card.index == index; });
+    const auto instance = question_.number(RDMA_NLDEV_ATTR_DEV_INDEX);
+    const auto found =
+        std::find_if(known_.cards.begin(), known_.cards.end(),
+                     [&](const CardView& card) { return card.instance == instance; });
     return found != known_.cards.end() ? &*found : nullptr;
   }
 

@@ -50,7 +50,7 @@ class Files(TreeCase):
         self.assertRegex(guid, r"^([0-9a-f]{4}:){3}[0-9a-f]{4}$")
         plain = guid.replace(":", "")
         for script, found in (("rdma link show", "link uroce0/1 state ACTIVE physical_state LINK_UP"),
-                              ("rdma dev", f"0: uroce0: node_type ca fw .* node_guid {guid} sys_image_guid {guid}"),
+                              ("rdma dev", rf"[1-9]\d*: uroce0: node_type ca fw .* node_guid {guid} sys_image_guid {guid}"),
                               ("ibstat uroce0", f"Node GUID: 0x{plain}"), ("ibstat -l", "^uroce0$"),
                               ("ibv_devices", rf"uroce0\s+{plain}"), ("ucx_info -d", "Device: uroce0:1"),
                               ("fi_info -p verbs", "domain: uroce0")):
@@ -144,7 +144,7 @@ class Netlink(TreeCase):
         [qp] = wait_until(queue_pairs, 30, "a queue pair")
         shown = self._rdma(wire.server.daemon, "resource", "show", "qp")
         self.assertRegex(shown, rf"link uroce0/1 lqpn {qp['qpn']} .*type RC state INIT .*pid {waiting.pid} comm ibv_rc_pingpong")
-        self.assertRegex(self._rdma(wire.server.daemon, "resource"), r"^0: uroce0: .*qp 1 ")
+        self.assertRegex(self._rdma(wire.server.daemon, "resource"), r"^[1-9]\d*: uroce0: .*qp 1 ")
         owner = f"pid {waiting.pid} comm ibv_rc_pingpong"
         for kind, text in (("pd", r"pdn \d+ users [1-9]"), ("cq", r"cqe 512 users [1-9]"), ("mr", r"mrlen 4096")):
             with self.subTest(kind):

@@ -13,7 +13,7 @@ inline nlohmann::ordered_json report_of_one_card() {
                   {"index": 2, "address": "10.0.0.1/24@5"}],
     "rx_frames": 3, "rx_bytes": 4001, "tx_frames": 5, "tx_bytes": 8000, "rx_missed": 1, "tx_failed": 2,
     "hw_counters": {"requests_sent": 11, "packet_seq_err": 7},
-    "identity": {"index": 0, "node_guid": 33058264063927141, "vendor_id": 30066, "vendor_part_id": 4119,
+    "identity": {"index": 0, "instance": 50, "node_guid": 33058264063927141, "vendor_id": 30066, "vendor_part_id": 4119,
                  "hw_ver": 1, "state": 4, "phys_state": 5, "active_width": 2, "active_speed": 32,
                  "gid_count": 4, "pkey_count": 1, "interface_index": 0}}],
     "sessions": [{"pid": 77, "device": "uroce0", "pds": 1, "cqs": 2, "regions": 3, "srqs": 0,
