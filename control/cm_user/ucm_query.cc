@@ -49,7 +49,7 @@ void answer_addresses(const Id& id, bool as_gids, Call* call) {
   }
   if (id.device != nullptr) {
     answer.node_guid = id.device->record().node_guid;
-    answer.ibdev_index = id.device->index();
+    answer.ibdev_index = id.device->instance();
     answer.port_num = 1;
     answer.pkey = kPkeyDefault;
   }
@@ -164,7 +164,7 @@ Status query_route(User& /*user*/, Id& id, Call& call) {
   store(id.destination, &answer.dst_addr);
   if (id.device != nullptr) {
     answer.node_guid = id.device->record().node_guid;
-    answer.ibdev_index = id.device->index();
+    answer.ibdev_index = id.device->instance();
     answer.port_num = 1;
     answer.num_paths = route_is_known(id) ? 1 : 0;
     answer.ib_route[0] = path_record(id);

@@ -9,7 +9,8 @@ import signal
 import time
 
 from harness.case import E2eCase
-from harness.process import expect_success_while_moving, wait_until
+from harness.daemon import Daemon
+from harness.process import Process, expect_success_while_moving, wait_until
 from harness.programs import start
 from harness.rdmacm import (connections, ping_with_many, run_cm_pair, run_perftest_cm_pair, start_client,
                             start_server)
@@ -214,6 +215,38 @@ class Death(E2eCase):
 
     def test_killed_server_veth(self):
         self._check_killed("veth", True)
+
+
+class Restart(E2eCase):
+    """A program goes on with the next daemon, as with a card that was unplugged and plugged in again."""
+
+    _ADDRESS, _ROUNDS, _ROUND_SECONDS_MAX = "10.77.0.1", 4, 30
+
+    def _start(self):
+        daemon = Daemon(self.tree, self.folder, self.logs, "uroced", "loopback", f"{self._ADDRESS}/24")
+        self.addCleanup(daemon.end)
+        return daemon
+
+    def _check(self, listening, end):
+        command = [self.compiled("replug_check.c", "gcc", "-lrdmacm", "-libverbs"), listening, self._ADDRESS, self._ROUNDS]
+        daemon = self._start()
+        program = Process(command, "replug_check", self.logs, daemon.environment())
+        self.addCleanup(program.end)
+        for number in range(1, self._ROUNDS):
+            wait_until(lambda line=f"round {number}\n": program.ended() or line in program.out(), self._ROUND_SECONDS_MAX, "the message")
+            self.assertFalse(program.ended(), program.last_words())
+            end(daemon)
+            daemon = self._start()
+        program.expect_success(self._ROUND_SECONDS_MAX)
+        self.assertIn(f"round {self._ROUNDS}\n", program.out())
+        wait_until(lambda: connections(self, daemon)["ids"] == 0, 60, "all ids to vanish")
+
+    def test_killed(self):
+        self._check(self._ADDRESS, lambda daemon: daemon.process.kill())
+
+    def test_stopped(self):
+        """The program listens at every address, so its listener has no device."""
+        self._check("0.0.0.0", lambda daemon: daemon.stop())
 
 
 class Standstill(E2eCase):

@@ -43,6 +43,7 @@ void release(Context* context) {
   }
   context->ticket.end();
   pthread_mutex_destroy(&context->base.context.mutex);
+  release_device(*context->base.context.device);
   delete context;
 }
 
@@ -114,6 +115,7 @@ ibv_context* open_context(ibv_device* device, const abi::ImportToken& exporter) 
   context->base.sz = sizeof(verbs_context);
   ibv_context& base = context->base.context;
   base.device = device;
+  hold_device(*device);
   base.async_fd = -1;
   base.cmd_fd = -1;
   base.abi_compat = __VERBS_ABI_IS_EXTENDED;

@@ -1,4 +1,9 @@
 // The devices of the daemon that UROCE_SOCKET names, as returned by ibv_get_device_list.
+//
+// A daemon that was restarted has other devices than before, although they have the same names, as
+// when a card is unplugged and plugged in again: librdmacm opens a device once, and finds out in
+// this way that what it has open is dead. As in libibverbs, a device exists as long as a list or a
+// context has it, and while the daemon runs, all lists have the same one.
 
 #include <pthread.h>
 
@@ -6,6 +11,7 @@
 #include <cstdio>
 #include <cstring>
 #include <new>
+#include <utility>
 
 #include "verbs_shim/cm/cm_device.h"
 #include "verbs_shim/device/devices.h"
@@ -20,36 +26,94 @@ namespace {
 constexpr std::uint32_t kDevicesMax = 16;
 static_assert(sizeof(abi::ListDevicesReply::devices) == kDevicesMax * sizeof(abi::DeviceRecord));
 
-pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;  // guards the following
-Device known[kDevicesMax];
-std::uint32_t known_count = 0;
+pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;  // guards the following, and Device::users
+
+Device* all = nullptr;
+
+// The devices of the daemon's last answer; nullptr behind the last.
+struct Answer {
+  Device* devices[kDevicesMax];
+};
+Answer last_answer{};
 
 void name(char* to, std::size_t size, const char* prefix, const char* device) {
   std::snprintf(to, size, "%s%s", prefix, device);
 }
 
-// The device with this record's name: the one returned earlier, or a new one.
-Device* remembered(const abi::DeviceRecord& record) {
-  for (std::uint32_t i = 0; i < known_count; ++i) {
-    if (std::strcmp(known[i].base.name, record.name) == 0) {
-      known[i].record = record;
-      return &known[i];
-    }
+// REQUIRES: the lock is held.
+void release(Device* device) {
+  if (device == nullptr || --device->users != 0) {
+    return;
   }
-  if (known_count == kDevicesMax) {
+  Device** place = &all;
+  while (*place != device) {
+    place = &(*place)->next;
+  }
+  *place = device->next;
+  delete device;
+}
+
+// A device without users. nullptr: no memory. REQUIRES: the lock is held.
+Device* make_device(const abi::DeviceRecord& record) {
+  auto* device = new (std::nothrow) Device{};
+  if (device == nullptr) {
     return nullptr;
   }
-  Device& device = known[known_count++];
-  device.record = record;
-  device.base.node_type = IBV_NODE_CA;
-  device.base.transport_type = IBV_TRANSPORT_IB;
-  name(device.base.name, sizeof(device.base.name), "", record.name);
-  name(device.base.dev_name, sizeof(device.base.dev_name), "", record.name);
-  name(device.base.dev_path, sizeof(device.base.dev_path), "/sys/class/infiniband_verbs/",
-       record.name);
-  name(device.base.ibdev_path, sizeof(device.base.ibdev_path), "/sys/class/infiniband/",
-       record.name);
-  return &device;
+  ibv_device& base = device->base;
+  base.node_type = IBV_NODE_CA;
+  base.transport_type = IBV_TRANSPORT_IB;
+  name(base.name, sizeof(base.name), "", record.name);
+  name(base.dev_name, sizeof(base.dev_name), "", record.name);
+  name(base.dev_path, sizeof(base.dev_path), "/sys/class/infiniband_verbs/", record.name);
+  name(base.ibdev_path, sizeof(base.ibdev_path), "/sys/class/infiniband/", record.name);
+  device->next = all;
+  all = device;
+  return device;
+}
+
+// The device that was listed earlier, or a new one. nullptr: no memory. REQUIRES: the lock is held.
+Device* device_of(const abi::DeviceRecord& record) {
+  for (Device* device = all; device != nullptr; device = device->next) {
+    if (device->record.instance == record.instance &&
+        std::strcmp(device->base.name, record.name) == 0) {
+      return device;
+    }
+  }
+  return make_device(record);
+}
+
+// Makes this the last answer. False: there is no memory for all its devices. REQUIRES: the lock is
+// held.
+bool keep_answer(abi::ListDevicesReply& reply) {
+  Answer now{};
+  bool complete = true;
+  for (std::uint32_t i = 0; i < reply.count && i < kDevicesMax && complete; ++i) {
+    abi::DeviceRecord& record = reply.devices[i];
+    record.name[abi::kDeviceNameMax - 1] = '\0';
+    Device* const device = device_of(record);
+    complete = device != nullptr;
+    if (complete) {
+      device->record = record;
+      ++device->users;
+      now.devices[i] = device;
+    }
+  }
+  for (Device* device : std::exchange(last_answer, now).devices) {
+    release(device);
+  }
+  return complete;
+}
+
+// Fills a list with the devices of the daemon's answer. False: no memory.
+bool fill_list(abi::ListDevicesReply& reply, ibv_device** list, int* count) {
+  pthread_mutex_lock(&mutex);
+  const bool complete = keep_answer(reply);
+  for (std::size_t i = 0; complete && i < kDevicesMax && last_answer.devices[i] != nullptr; ++i) {
+    ++last_answer.devices[i]->users;
+    list[(*count)++] = &last_answer.devices[i]->base;
+  }
+  pthread_mutex_unlock(&mutex);
+  return complete;
 }
 
 // Fetches the daemon's list. 0 or an errno value.
@@ -79,6 +143,18 @@ int ask(abi::ListDevicesReply& reply) {
 void lock_device_list() { pthread_mutex_lock(&mutex); }
 void unlock_device_list() { pthread_mutex_unlock(&mutex); }
 
+void hold_device(ibv_device& device) {
+  pthread_mutex_lock(&mutex);
+  ++of(&device)->users;
+  pthread_mutex_unlock(&mutex);
+}
+
+void release_device(ibv_device& device) {
+  pthread_mutex_lock(&mutex);
+  release(of(&device));
+  pthread_mutex_unlock(&mutex);
+}
+
 }  // namespace uroce::shim
 
 using uroce::shim::Device;
@@ -93,36 +169,35 @@ ibv_device** ibv_get_device_list(int* device_count) {
   }
   shim::hook_librdmacm();
   uroce::abi::ListDevicesReply reply{};
-  if (shim::ask(reply) != 0) {
-    reply.count = 0;  // an empty list, as on a machine without devices
-  }
+  const bool listed = shim::ask(reply) == 0;  // else an empty list, as on a machine without devices
   auto** list = new (std::nothrow) ibv_device*[shim::kDevicesMax + 1]();
   if (list == nullptr) {
     errno = ENOMEM;
     return nullptr;
   }
   int count = 0;
-  pthread_mutex_lock(&shim::mutex);
-  for (std::uint32_t i = 0; i < reply.count && i < shim::kDevicesMax; ++i) {
-    reply.devices[i].name[uroce::abi::kDeviceNameMax - 1] = '\0';
-    Device* device = shim::remembered(reply.devices[i]);
-    if (device != nullptr) {
-      list[count++] = &device->base;
-    }
+  if (listed && !shim::fill_list(reply, list, &count)) {
+    delete[] list;
+    errno = ENOMEM;
+    return nullptr;
   }
-  pthread_mutex_unlock(&shim::mutex);
   if (device_count != nullptr) {
     *device_count = count;
   }
   return list;
 }
 
-void ibv_free_device_list(ibv_device** list) { delete[] list; }
+void ibv_free_device_list(ibv_device** list) {
+  for (ibv_device** device = list; list != nullptr && *device != nullptr; ++device) {
+    uroce::shim::release_device(**device);
+  }
+  delete[] list;
+}
 
 const char* ibv_get_device_name(ibv_device* device) { return device->name; }
 
 int ibv_get_device_index(ibv_device* device) {
-  return static_cast<int>(uroce::shim::of(device)->record.index);
+  return static_cast<int>(uroce::shim::of(device)->record.instance);
 }
 
 __be64 ibv_get_device_guid(ibv_device* device) { return uroce::shim::of(device)->record.node_guid; }

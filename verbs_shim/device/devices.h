@@ -6,6 +6,10 @@
 
 namespace uroce::shim {
 
+// One more, and one fewer, user of a device.
+void hold_device(ibv_device& device);
+void release_device(ibv_device& device);
+
 // Opens the device. `exporter`: objects of that session can be imported, if its magic isn't 0.
 ibv_context* open_context(ibv_device* device, const abi::ImportToken& exporter);
 

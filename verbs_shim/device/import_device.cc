@@ -11,17 +11,14 @@
 namespace uroce::shim {
 namespace {
 
-// The listed device with this index; nullptr if it is gone.
-ibv_device* find_device(std::uint32_t index) {
-  ibv_device** list = ibv_get_device_list(nullptr);
-  ibv_device* found = nullptr;
-  for (ibv_device** device = list; list != nullptr && *device != nullptr; ++device) {
+// The device with this index; nullptr if it isn't listed.
+ibv_device* find_device(ibv_device* const* list, std::uint32_t index) {
+  for (ibv_device* const* device = list; list != nullptr && *device != nullptr; ++device) {
     if (of(*device)->record.index == index) {
-      found = *device;  // devices outlive their list
+      return *device;
     }
   }
-  ibv_free_device_list(list);
-  return found;
+  return nullptr;
 }
 
 }  // namespace
@@ -40,12 +37,15 @@ ibv_context* ibv_import_device(int command_descriptor) {
     refuse("ibv_import_device", EINVAL, "the descriptor isn't the cmd_fd of a context of uroce");
     return nullptr;
   }
-  ibv_device* device = find_device(ticket.device);
+  ibv_device** const list = ibv_get_device_list(nullptr);
+  ibv_device* const device = find_device(list, ticket.device);
+  ibv_context* context = nullptr;
   if (device == nullptr) {
     refuse("ibv_import_device", ENODEV, "the daemon doesn't have the exporter's device");
-    return nullptr;
+  } else {
+    context = open_context(device, ticket);
   }
-  ibv_context* context = open_context(device, ticket);
+  ibv_free_device_list(list);
   if (context != nullptr) {
     close(command_descriptor);
   }

@@ -30,11 +30,16 @@
 
 namespace uroce::shim {
 
-// Created once, kept for the lifetime of the process: programs compare device pointers.
+// Of one start of the daemon: programs and librdmacm compare device pointers, so that the next
+// start's is another one.
 struct Device {
   ibv_device base;
   char zeroes[64];  // libmlx5 and libefa look for their own marks behind any device
   abi::DeviceRecord record;
+  // The following is device_list.cc's, under its lock. Users are lists and contexts that have it,
+  // and the daemon's last answer; the last one deletes it.
+  std::uint32_t users;
+  Device* next;  // of all that exist
 };
 
 struct Channel {

@@ -54,6 +54,7 @@ TEST_F(Connecting, BothSidesLearnOfEachOther) {
   const auto route = program.query_route(channel, request.id);
   EXPECT_EQ(route.num_paths, 1U);
   EXPECT_EQ(route.port_num, 1);
+  EXPECT_EQ(route.ibdev_index, rig.card.devices()[0].instance()) << "by which librdmacm finds it";
   EXPECT_EQ(*parse_sockaddr(std::as_bytes(std::span(&route.src_addr, 1))),
             endpoint_of(*parse_ip("10.0.0.1"), kPort));
 

@@ -7,6 +7,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cstdlib>
 #include <cstring>
 
@@ -40,6 +41,11 @@ void make_pipe(UniqueFd& read_end, UniqueFd& write_end) {
   write_end.reset(ends[1]);
 }
 
+std::uint32_t next_instance() {
+  static std::atomic<std::uint32_t> last{100};
+  return ++last;
+}
+
 }  // namespace
 
 SharedFile::SharedFile(std::size_t length) : size(length) {
@@ -50,7 +56,7 @@ SharedFile::SharedFile(std::size_t length) : size(length) {
   UROCE_CHECK(memory != MAP_FAILED);
 }
 
-FakeDaemon::FakeDaemon() {
+FakeDaemon::FakeDaemon() : instance_(next_instance()) {
   const std::string path = folder_ / "socket";
   listener_.reset(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
   sockaddr_un address{};
@@ -163,6 +169,7 @@ FakeDaemon::Answer FakeDaemon::answer_to(Command command, const std::byte* recor
       abi::ListDevicesReply reply{};
       reply.count = 1;
       std::strcpy(reply.devices[0].name, "uroce0");
+      reply.devices[0].instance = instance_;
       return answer(reply);
     }
     case Command::kOpenDevice:

@@ -58,6 +58,8 @@ class FakeDaemon {
   void refuse(abi::Command command, int error, const char* sentence = "the test says no") {
     refusals_[command] = {error, sentence};
   }
+  // Of its device: each fake daemon's is another one.
+  std::uint32_t instance() const { return instance_; }
   // The version of the interface that the last request had.
   std::uint32_t last_version() const { return last_version_; }
 
@@ -124,6 +126,7 @@ class FakeDaemon {
   Answer resize_srq(const std::byte* record);
 
   TemporaryFolder folder_;
+  const std::uint32_t instance_;
   UniqueFd listener_, stop_read_, stop_write_;
   SharedFile cq_, qp_, doorbells_, status_, ticket_;
   UniqueFd wake_, async_read_, async_write_, channel_read_, channel_write_;
