@@ -57,6 +57,7 @@ Device::Device(std::uint32_t index, Port& port, std::vector<IpPrefix> addresses,
       name_("uroce" + std::to_string(index)),
       port_(port),
       mac_(port.info().mac),
+      node_guid_(guid_of(mac_)),
       loops_back_(port.info().loops_back),
       resolves_itself_(port.info().resolves_itself),
       has_link_(!loops_back_ && !resolves_itself_),
@@ -104,7 +105,7 @@ std::uint32_t Device::speed_mbps() const { return speed_of(port_.info()); }
 abi::DeviceRecord Device::record() const {
   abi::DeviceRecord record{};
   copy_text(record.name, name_);
-  record.node_guid = guid_of(mac_);
+  record.node_guid = node_guid_;
   record.index = index_;
   record.instance = identity_.instance;
   record.vendor_id = identity_.vendor_id;

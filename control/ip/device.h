@@ -100,7 +100,8 @@ class Device {
   void note_link(bool up) { link_up_ = up; }
   // As it was noted last.
   [[nodiscard]] bool link_up() const { return link_up_; }
-  // The port has been reattached. True: its Ethernet address, and so GID 0, has changed.
+  // The port has been reattached. True: its Ethernet address, and so GID 0, has changed. The GUID
+  // stays, as of a kernel device: programs and librdmacm know it by that.
   bool follow_mac();
   // The link is up again, perhaps with other hosts on it: announces our addresses and resolves the
   // peers of all paths again.
@@ -140,6 +141,7 @@ class Device {
   std::string name_;
   Port& port_;
   EtherAddress mac_;
+  std::uint64_t node_guid_;  // of the first Ethernet address
   bool loops_back_;
   bool resolves_itself_;
   bool has_link_;  // we do ARP, neighbour discovery and group reports

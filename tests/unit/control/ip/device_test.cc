@@ -290,6 +290,28 @@ TEST_F(DeviceTest, AnnouncesAllItsAddresses) {
   EXPECT_EQ(sent.size(), 3U);
 }
 
+// Whose interface is deleted and made again.
+class RemadePort final : public SilentPort {
+ public:
+  [[nodiscard]] PortInfo info() const override {
+    PortInfo info = SilentPort::info();
+    info.mac = now;
+    return info;
+  }
+  EtherAddress now = kOurs;
+};
+
+TEST(DeviceOfARemadePort, KeepsItsGuid) {
+  RemadePort port;
+  Device device(0, port, {}, {}, {});
+  const Gid gid = *device.gids().find(0);
+  const std::uint64_t guid = device.record().node_guid;
+  port.now = kTheirs;
+  EXPECT_TRUE(device.follow_mac());
+  EXPECT_NE(*device.gids().find(0), gid);
+  EXPECT_EQ(device.record().node_guid, guid);
+}
+
 // As a udp port: the kernel resolves addresses.
 class SocketsPort final : public SilentPort {
  public:
