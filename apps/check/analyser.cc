@@ -176,13 +176,13 @@ void Analyser::see(const replay::CaptureReader::Captured& captured) {
     case Operation::kCnp:
       notification(*half, place);
       break;
-    case Operation::kKeptReport:
-      ++half->tally.kept_reports_sent;
+    case Operation::kSack:
+      ++half->tally.sacks_sent;
       if (HalfVerdict* const asking = partner_of(*half); asking != nullptr) {
-        asking->stream.kept_report(seen);
+        asking->stream.selective_ack(seen);
       }
       break;
-    case Operation::kKeptAsk:
+    case Operation::kSackRequest:
       break;
     default:
       in_sequence(*half, seen);

@@ -69,8 +69,8 @@ class Stream {
 
   void request(const Seen& seen);
   void answer(const Seen& seen);
-  // A report of what is kept (wire/kept_report.h) names holes as a NAK does.
-  void kept_report(const Seen& seen);
+  // A report of what is kept (wire/sack.h) names holes as a NAK does.
+  void selective_ack(const Seen& seen);
   // Nothing comes after this.
   void end(Time last);
 

@@ -7,7 +7,7 @@
 #include "apps/check/stream.h"
 #include "apps/check/text.h"
 #include "dataplane/qp/recovery/rnr_timer.h"
-#include "dataplane/wire/kept_report.h"
+#include "dataplane/wire/sack.h"
 
 namespace uroce::check {
 
@@ -199,16 +199,16 @@ void Stream::response(const Seen& seen, Position at) {
   }
 }
 
-void Stream::kept_report(const Seen& seen) {
-  const auto report = parse_kept_report(
-      std::span<const std::byte>(seen.packet.payload, seen.packet.payload_length));
-  if (!begun_ || !report) {
+void Stream::selective_ack(const Seen& seen) {
+  const auto sack =
+      parse_sack(std::span<const std::byte>(seen.packet.payload, seen.packet.payload_length));
+  if (!begun_ || !sack) {
     return;
   }
   const Position first = position_of(seen.packet.psn);
   gaps_.note_word();
-  for (std::uint32_t i = 0; i < report->psns; ++i) {
-    if (!report->kept[i]) {
+  for (std::uint32_t i = 0; i < sack->psns; ++i) {
+    if (!sack->received[i]) {
       name_lost(first + i);
     }
   }

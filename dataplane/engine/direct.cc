@@ -72,8 +72,8 @@ QpEntry* Worker::State::usable_local_peer(PortState& port, QpEntry& entry) {
     entry.had_local_peer |= entry.local_peer != nullptr;
   }
   QpEntry* const peer = entry.local_peer;
-  return peer != nullptr && !peer->parks(Role::kResponder) && !peer->keeps(Role::kResponder) &&
-                 may_copy_between(entry, *peer)
+  return peer != nullptr && !peer->parks(Role::kResponder) &&
+                 !peer->has_out_of_order(Role::kResponder) && may_copy_between(entry, *peer)
              ? peer
              : nullptr;
 }

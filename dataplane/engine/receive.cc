@@ -190,8 +190,8 @@ void Worker::State::prefetch_ahead(std::span<Frame* const> frames) const {
 }
 
 bool Worker::State::drain_frames(Role role) {
-  if (kept_frames.total() != 0) [[unlikely]] {
-    drop_idle_kept();
+  if (out_of_order_frames.total() != 0) [[unlikely]] {
+    drop_idle_out_of_order();
   }
   Ring<Frame>& ring = *rings[role];
   std::array<Frame*, kBurstMax> burst;
@@ -226,7 +226,7 @@ bool Worker::State::drain_frames(Role role) {
       last = entry;
       // What a turn lends stays the same until memory is waited for, or frames are kept.
       const bool took = deliver(*entry, role, burst[i], *turn);
-      if (!took || !turn->keep || stalls.watches(now)) [[unlikely]] {
+      if (!took || !turn->may_buffer || stalls.watches(now)) [[unlikely]] {
         turn.reset();
       }
     }
@@ -257,8 +257,8 @@ bool Worker::State::deliver(QpEntry& entry, Role role, Frame* frame, Turn& turn)
     case Step::kParked:
       park(entry, role, frame);
       return false;
-    case Step::kKept:
-      keep(entry, role, frame);
+    case Step::kOutOfOrder:
+      buffer_out_of_order(entry, role, frame);
       return false;
     case Step::kDone:
       break;
@@ -266,10 +266,10 @@ bool Worker::State::deliver(QpEntry& entry, Role role, Frame* frame, Turn& turn)
   finish(frame, reason);
   if (turn.room_missing) [[unlikely]] {
     turn.room_missing = false;
-    make_room_to_keep(entry);
+    make_out_of_order_room(entry);
   }
-  if (entry.keeps(role)) [[unlikely]] {
-    deliver_kept(entry, role);
+  if (entry.has_out_of_order(role)) [[unlikely]] {
+    deliver_out_of_order(entry, role);
   }
   return true;
 }

@@ -66,8 +66,8 @@ bool Worker::State::transmit(PortState& port) {
   }
   if (tx.room() < port.turn_burst) {
     refill_tx(tx, *port.port, port.turn_burst, &port.generation);
-    if (tx.room() == 0 && tx.ready_count() == 0 && kept_frames.total() != 0) [[unlikely]] {
-      drop_kept_of(port);
+    if (tx.room() == 0 && tx.ready_count() == 0 && out_of_order_frames.total() != 0) [[unlikely]] {
+      drop_out_of_order_on(port);
     }
   }
   bool any = false;

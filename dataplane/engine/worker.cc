@@ -31,7 +31,7 @@ Worker::State::State(const Config& from)
     config.events = &no_events;
   }
   events = config.events;
-  keepers.reserve(kKeptTotalMax);
+  out_of_order_qps.reserve(kOutOfOrderTotalMax);
   for (auto& ring : rings) {
     ring = std::make_unique<Ring<Frame>>(
         kRingEntries, config.workers == 1 ? Producers::kOne : Producers::kSeveral);
@@ -231,8 +231,9 @@ void Worker::State::flush_queues() {
 // Called after anything that may have given a queue pair work or moved its deadline.
 void Worker::State::update(QpEntry& entry) {
   for (const Role role : {Role::kCompleter, Role::kResponder}) {
-    if (entry.keeps(role) && entry.qp->kept(role == Role::kResponder) == 0) [[unlikely]] {
-      drop_kept(entry, role);
+    if (entry.has_out_of_order(role) && entry.qp->out_of_order(role == Role::kResponder) == 0)
+        [[unlikely]] {
+      drop_out_of_order(entry, role);
     }
   }
   count_reads(entry);
@@ -255,8 +256,8 @@ Time Worker::next_deadline() const {
     next = std::min(next, port->port->next_due(static_cast<std::uint16_t>(self.config.index)));
   }
   next = std::min(next, self.late_events.next());
-  if (self.kept_frames.total() != 0) {
-    next = std::min(next, self.next_kept_drop);
+  if (self.out_of_order_frames.total() != 0) {
+    next = std::min(next, self.next_out_of_order_drop);
   }
   if (!self.starved.empty()) {
     next = std::min(next, self.next_starved);

@@ -78,7 +78,7 @@ class Worker {
   static constexpr std::uint32_t kParkedMax = 128;
   static constexpr std::uint32_t kParkedTotalMax = 1'024;
   // Out-of-order frames that are kept for all queue pairs of a worker.
-  static constexpr std::uint32_t kKeptTotalMax = 1'536;
+  static constexpr std::uint32_t kOutOfOrderTotalMax = 1'536;
 
   struct Config {
     std::uint32_t index = 0;

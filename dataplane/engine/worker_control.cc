@@ -63,7 +63,7 @@ void Worker::remove_qp(Qp& qp) {
   self.table.remove(qp.config().qpn);
   if (const auto of = self.qps_of_users.find(qp.config().user); --of->second == 0) {
     self.qps_of_users.erase(of);
-    self.kept_frames.forget(qp.config().user);
+    self.out_of_order_frames.forget(qp.config().user);
     self.parked.forget(qp.config().user);
     self.flushing.forget(qp.config().user);
   }

@@ -60,10 +60,10 @@ inline constexpr std::size_t kCopiesMax = 1'024;  // through /proc/PID/mem, outs
 inline constexpr std::uint32_t kResumesMax = 64;  // page faults, and flushes, that are over
 // Kept frames of a queue pair to which none was added for this long are released when others need
 // the room; checked this often.
-inline constexpr Duration kKeptIdleMax = 100 * kNanosecondsPerMillisecond;
+inline constexpr Duration kOutOfOrderIdleMax = 100 * kNanosecondsPerMillisecond;
 // And after this time in any case: the peer seems to be dead, and each kept frame holds one of the
 // port's buffers.
-inline constexpr Duration kKeptSilentMax = 2 * kNanosecondsPerSecond;
+inline constexpr Duration kOutOfOrderSilentMax = 2 * kNanosecondsPerSecond;
 // A queue pair that received fewer than kReadsAnsweredMin of its requested READ responses in this
 // time gives up its credits where others of its user wait for them: so few responses can't fill a
 // ring. Checked at this interval, so a queue pair waits behind an unanswered one for twice as long
@@ -181,9 +181,9 @@ struct Worker::State final : FaultSink {
   Naps naps;
   CountsByUser parked;    // frames
   CountsByUser flushing;  // records of FlushQueue
-  CountsByUser kept_frames;
-  std::vector<QpEntry*> keepers;  // the queue pairs that those are for
-  Time next_kept_drop = 0;
+  CountsByUser out_of_order_frames;
+  std::vector<QpEntry*> out_of_order_qps;  // the queue pairs that those are for
+  Time next_out_of_order_drop = 0;
   std::vector<std::unique_ptr<ProcMemCopy>> copies;  // outstanding, oldest first
   RunningTime copies_time;
   std::shared_ptr<CopyNotifier> copy_notifier;
@@ -224,19 +224,19 @@ struct Worker::State final : FaultSink {
     if (stalls.watches(now)) [[unlikely]] {
       stalls.charge_to(entry.qp->config().user);
     }
-    return Turn{
-        .now = now,
-        .tx = ports[entry.port]->tx,
-        .keys = *config.keys,
-        .events = *events,
-        .dirty_queues = dirty_queues,
-        .faults = config.paging != nullptr ? this : nullptr,
-        .recovery = config.recovery,
-        .keep = config.recovery == Recovery::kSelective && kept_frames.total() < kKeptTotalMax,
-        .withheld = must_wait(entry),
-        .many_doorbells = many_doorbells,
-        .absent = absent,
-        .clock = config.clock};
+    return Turn{.now = now,
+                .tx = ports[entry.port]->tx,
+                .keys = *config.keys,
+                .events = *events,
+                .dirty_queues = dirty_queues,
+                .faults = config.paging != nullptr ? this : nullptr,
+                .recovery = config.recovery,
+                .may_buffer = config.recovery == Recovery::kSelective &&
+                              out_of_order_frames.total() < kOutOfOrderTotalMax,
+                .withheld = must_wait(entry),
+                .many_doorbells = many_doorbells,
+                .absent = absent,
+                .clock = config.clock};
   }
 
   // waiting/paging.cc
@@ -267,15 +267,15 @@ struct Worker::State final : FaultSink {
   std::unique_ptr<ProcMemCopy> abandon_copy(std::unique_ptr<ProcMemCopy> copy);
   void forget_copies();
 
-  // waiting/keeping.cc
-  void keep(QpEntry& entry, Role role, Frame* frame);
-  void deliver_kept(QpEntry& entry, Role role);
-  void drop_kept(QpEntry& entry, Role role);
-  void drop_idle_kept();
-  void drop_kept_of(const PortState& port);
-  void give_up_kept(QpEntry& entry);
-  void make_room_to_keep(const QpEntry& entry);
-  void stop_keeping(QpEntry& entry);
+  // waiting/out_of_order.cc
+  void buffer_out_of_order(QpEntry& entry, Role role, Frame* frame);
+  void deliver_out_of_order(QpEntry& entry, Role role);
+  void drop_out_of_order(QpEntry& entry, Role role);
+  void drop_idle_out_of_order();
+  void drop_out_of_order_on(const PortState& port);
+  void give_up_out_of_order(QpEntry& entry);
+  void make_out_of_order_room(const QpEntry& entry);
+  void unlist_out_of_order(QpEntry& entry);
   void release_waiting(QpEntry& entry);
 
   // waiting/reads.cc

@@ -120,7 +120,7 @@ void Qp::take_attributes(const QpAttributes& from, std::uint32_t mask) {
   const OpcodeInfo& info = opcode_info(frame.packet.opcode);
   if (outside_sequence(info.operation)) [[unlikely]] {
     *drop = info.operation == Operation::kCnp ? on_notification(frame.packet, turn)
-                                              : on_kept_notice(frame.packet, turn);
+                                              : on_sack_packet(frame.packet, turn);
     return Step::kDone;
   }
   *drop = admit(frame.packet);
@@ -300,9 +300,9 @@ void Qp::finish_sqe(Turn& turn) {
   (void)requester_.flush(turn, config_.send_entry_count + 1);
 }
 
-void Qp::on_kept_dropped() {
-  responder_.on_kept_dropped();
-  requester_.on_kept_dropped();
+void Qp::on_out_of_order_dropped() {
+  responder_.on_out_of_order_dropped();
+  requester_.on_out_of_order_dropped();
 }
 
 void Qp::forget_srq(std::uint32_t number) { responder_.forget_srq(number); }

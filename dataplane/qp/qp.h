@@ -197,11 +197,11 @@ class Qp {
   void on_parked_dropped(Turn& turn) { responder_.on_parked_dropped(turn); }
 
   // Out-of-order frames that are kept for the role that takes requests, or responses;
-  // on_kept_dropped(): they were all released.
-  [[nodiscard]] std::uint32_t kept(bool requests) const {
-    return requests ? responder_.kept() : requester_.kept();
+  // on_out_of_order_dropped(): they were all released.
+  [[nodiscard]] std::uint32_t out_of_order(bool requests) const {
+    return requests ? responder_.out_of_order() : requester_.out_of_order();
   }
-  void on_kept_dropped();
+  void on_out_of_order_dropped();
 
   // For the roles.
 
@@ -236,8 +236,8 @@ class Qp {
   [[nodiscard]] Drop admit_kind(const OpcodeInfo& info) const;
   [[nodiscard]] bool expects(const Gid& source, const Gid& destination) const;
   [[nodiscard]] Drop admit_from(const Packet& packet) const;
-  // kept_notices.cc
-  Drop on_kept_notice(const Packet& packet, Turn& turn);
+  // selective_acks.cc
+  Drop on_sack_packet(const Packet& packet, Turn& turn);
   // congestion.cc
   [[nodiscard]] Drop admit_outside_sequence(const Packet& packet) const;
   Drop on_notification(const Packet& packet, Turn& turn);

@@ -55,11 +55,12 @@ class EventSink {
 
 // The outcome of receiving a frame.
 enum class [[nodiscard]] Step : std::uint8_t{
-    kDone,    // the frame may be released
-    kParked,  // memory is not resident: keep the frame, in order, and receive() it again after
-              // resume
-    kKept,    // one before it is missing: keep the frame, and receive() it `again`, in the order
-              // of PSNs, after each frame that is done with. Only where Turn::keep allows it
+    kDone,        // the frame may be released
+    kParked,      // memory is not resident: keep the frame, in order, and receive() it again after
+                  // resume
+    kOutOfOrder,  // one before it is missing: keep the frame, and receive() it `again`, in the
+                  // order of PSNs, after each frame that is done with. Only where Turn::may_buffer
+                  // allows it
 };
 
 // The overhead charged for a direct message beside its bytes: about the headers and the
@@ -76,7 +77,7 @@ struct Turn {
   FaultSink* faults = nullptr;  // nullptr: there is no on-demand paging
   ReadCredits read_credits{};   // for READs that are begun
   Recovery recovery = Recovery::kSelective;
-  bool keep = false;            // there is room for a frame to be kept
+  bool may_buffer = false;      // there is room for a frame to be kept
   bool room_missing = false;    // set where a frame was dropped that would be kept if there were
   bool again = false;           // the frame received is one that was kept
   bool withheld = false;        // others come before whoever touches memory for it: its roles park

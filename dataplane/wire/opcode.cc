@@ -134,13 +134,12 @@ constexpr EnumArray<Opcode, OpcodeInfo, 256> make_table() {
   // Annex A17.9.3: a congestion notification is a BTH and 16 reserved bytes.
   constexpr Row kCnpRow{0x01, Operation::kCnp, Place::kOnly, false, true, kNothing, "", "", ""};
   table[Opcode::kCnp] = make_info(kCnpRow, Transport::kCnp, "CNP", kNothing);
-  constexpr Row kAskRow{0x00, Operation::kKeptAsk, Place::kOnly, true, true, kNothing, "", "", ""};
-  table[Opcode::kKeptAsk] =
-      make_info(kAskRow, Transport::kManufacturer, "UROCE KEPT ASK", kNothing);
-  constexpr Row kReportRow{
-      0x01, Operation::kKeptReport, Place::kOnly, false, true, kNothing, "", "", ""};
-  table[Opcode::kKeptReport] =
-      make_info(kReportRow, Transport::kManufacturer, "UROCE KEPT REPORT", kNothing);
+  constexpr Row kSackRequestRow{
+      0x00, Operation::kSackRequest, Place::kOnly, true, true, kNothing, "", "", ""};
+  table[Opcode::kSackRequest] =
+      make_info(kSackRequestRow, Transport::kManufacturer, "UROCE SACK REQUEST", kNothing);
+  constexpr Row kSackRow{0x01, Operation::kSack, Place::kOnly, false, true, kNothing, "", "", ""};
+  table[Opcode::kSack] = make_info(kSackRow, Transport::kManufacturer, "UROCE SACK", kNothing);
   return table;
 }
 

@@ -79,9 +79,9 @@ enum class Opcode : std::uint8_t {
   kXrcFetchAdd = 0xB4,
   kXrcSendLastInv = 0xB6,
   kXrcSendOnlyInv = 0xB7,
-  // Manufacturers' opcodes are 0xC0 to 0xFF; these two are ours (wire/kept_report.h).
-  kKeptAsk = 0xC0,
-  kKeptReport = 0xC1,
+  // Manufacturers' opcodes are 0xC0 to 0xFF; these two are ours (wire/sack.h).
+  kSackRequest = 0xC0,
+  kSack = 0xC1,
 };
 
 // The transport of an opcode: its bits 7:5.
@@ -110,8 +110,8 @@ enum class Operation : std::uint8_t {
   kAtomicWrite,
   // Beside the sequence of a connection's packets: without a PSN of their own.
   kCnp,
-  kKeptAsk,
-  kKeptReport,
+  kSackRequest,
+  kSack,
 };
 
 [[nodiscard]] constexpr bool outside_sequence(Operation operation) {

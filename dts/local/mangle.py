@@ -58,10 +58,10 @@ def _cnp(data):
     return None if found is not None and found.name == "CNP" else data
 
 
-def _report(data):
+def _sack(data):
     found = answer(data)
-    return None if found is not None and found.name == "UROCE_KEPT_REPORT" else data
+    return None if found is not None and found.name == "UROCE_SACK" else data
 
 
 KINDS = {"msn": _msn, "icrc": _icrc, "pad": _pad, "nak": _nak, "hole": _hole, "reread": _reread, "cnp": _cnp,
-         "report": _report}
+         "sack": _sack}

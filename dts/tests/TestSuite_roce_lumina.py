@@ -154,9 +154,9 @@ class TestRoceLumina(RoceSuite):
         losses = {*range(1, 16, 2), 18, 21, 24}
         for opcode in ("SEND", "WRITE"):
             seen = self._fresh(opcode, *[Event("drop", psn) for psn in losses], length=28 * MTU)
-            verify(set(seen.resent) == losses and seen.resent_by_report >= {21, 24}, f"{seen}")
-            handled = self.counters("asker0")["kept_reports_handled"]
-            verify(1 <= handled <= seen.reports, f"kept_reports_handled is {handled}: {seen}")
+            verify(set(seen.resent) == losses and seen.resent_by_sack >= {21, 24}, f"{seen}")
+            handled = self.counters("asker0")["sacks_handled"]
+            verify(1 <= handled <= seen.sacks, f"sacks_handled is {handled}: {seen}")
 
     @func_test
     def last_request_lost(self) -> None:
@@ -189,7 +189,7 @@ class TestRoceLumina(RoceSuite):
             verify(seen.naks == 1 and not seen.naks_given and seen.timeouts >= 1, f"{seen}")
 
     @func_test
-    def a_peer_that_keeps_nothing(self) -> None:
+    def a_peer_that_buffers_nothing(self) -> None:
         """Drop, with an emulated peer that buffers no out-of-order packets: the fifth packet of a message, the third of the next.
 
         Steps:

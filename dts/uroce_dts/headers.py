@@ -17,7 +17,7 @@ _TRANSPORTS = {"RC": 0x00, "UC": 0x20, "UD": 0x60, "XRC": 0xA0}
 NAMES = {base + code: f"{transport}_{suffix}" for transport, base in _TRANSPORTS.items()
          for code, suffix in _SUFFIXES.items()}
 NAMES[0x81] = "CNP"
-NAMES[0xC0], NAMES[0xC1] = "UROCE_KEPT_ASK", "UROCE_KEPT_REPORT"
+NAMES[0xC0], NAMES[0xC1] = "UROCE_SACK_REQUEST", "UROCE_SACK"
 OPCODES = {name: opcode for opcode, name in NAMES.items()}
 
 

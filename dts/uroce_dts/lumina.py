@@ -9,7 +9,7 @@ from api.test import verify
 
 MTU = 1024  # of the path
 _NOBODY = {"asker": 0, "answerer": 0}
-_REPORT_MARK = int.from_bytes(b"uroc", "big")
+_SACK_MARK = int.from_bytes(b"uroc", "big")
 
 
 def _nothing(*_):
@@ -45,8 +45,8 @@ class Sequence:
 class Seen:
     """The events of one pair, counted as the counters should."""
     resent: list = field(default_factory=list)  # PSNs, from 0 on
-    resent_by_report: set = field(default_factory=set)  # which no NAK named
-    reports: int = 0  # that the answerer sent
+    resent_by_sack: set = field(default_factory=set)  # which no NAK named
+    sacks: int = 0  # that the answerer sent
     timeouts: int = 0
     naks: int = 0  # that the answerer sent
     naks_given: int = 0
@@ -67,7 +67,7 @@ class Seen:
                 "local_ack_timeout_err": self.timeouts * asker, "rnr_nak_retry_err": 0,
                 "requests_resent": (len(self.resent) + len(self.reads_again)) * asker,
                 "out_of_sequence": self.gaps * (not asker), "naks_sent": self.naks * (not asker),
-                "duplicate_request": self.duplicates * (not asker), "kept_reports_sent": self.reports * (not asker),
+                "duplicate_request": self.duplicates * (not asker), "sacks_sent": self.sacks * (not asker),
                 "np_ecn_marked_roce_packets": self.marked[end], "np_cnp_sent": self.notices[end]}
 
 
@@ -82,7 +82,7 @@ class Rules:
         self._acknowledged = 0  # as far as the asker knows
         self._run = None  # the next PSN of a retransmission by timeout
         self._named = set()  # PSNs, by NAKs that were given
-        self._reported = set()  # the same, by reports between uroces
+        self._named_by_sack = set()  # the same, by reports between uroces
         self._told = set()  # NAKs that were sent
         self._said = 0  # how far the responder's last answer acknowledged
         self._requests = Sequence(0)  # at the answerer
@@ -112,7 +112,7 @@ class Rules:
         else:
             self._spoke[sender] = entry.seconds
         if not frame.name.startswith("RC_"):
-            {"CNP": self._notice, "UROCE_KEPT_REPORT": self._report}.get(frame.name, _nothing)(entry, sender, to)
+            {"CNP": self._notice, "UROCE_SACK": self._sack}.get(frame.name, _nothing)(entry, sender, to)
             return
         psn = (frame.psn - self._pair.psn) & 0xFFFFFF
         kind = "read" if "_READ_" in frame.name else "request" if to == "answerer" else "word"
@@ -129,19 +129,19 @@ class Rules:
             self.seen.notices[sender] += 1
             verify(self.seen.notices[sender] <= self.seen.marked[sender], f"{entry.frame} without a mark")
 
-    def _report(self, entry, _sender, _to):
+    def _sack(self, entry, _sender, _to):
         """Packets that it reports as buffered have arrived; the missing ones between them count as named."""
         first = (entry.frame.psn - self._pair.psn) & 0xFFFFFF
         mark, _serial = struct.unpack_from("!II", entry.frame.payload)
         bits = int.from_bytes(entry.frame.payload[8:], "little")
-        kept = {first + i for i in range(bits.bit_length()) if bits >> i & 1}
-        missing = set(range(first, first + bits.bit_length())) - kept
+        received = {first + i for i in range(bits.bit_length()) if bits >> i & 1}
+        missing = set(range(first, first + bits.bit_length())) - received
         if entry.given:
-            self._reported |= missing
+            self._named_by_sack |= missing
             return
-        self.seen.reports += 1
-        verify(mark == _REPORT_MARK and all(psn < self._requests.expected or psn in self._requests.ahead for psn in kept),
-               f"{entry.frame} reports {sorted(kept)}; {self._requests}")
+        self.seen.sacks += 1
+        verify(mark == _SACK_MARK and all(psn < self._requests.expected or psn in self._requests.ahead for psn in received),
+               f"{entry.frame} reports {sorted(received)}; {self._requests}")
 
     def _react(self, what, entry):
         if self._cause:
@@ -158,8 +158,8 @@ class Rules:
         self.seen.resent.append(psn)
         if psn in self._named:
             self._react("reaction to a NAK", entry)
-        elif psn in self._reported:
-            self.seen.resent_by_report.add(psn)
+        elif psn in self._named_by_sack:
+            self.seen.resent_by_sack.add(psn)
         elif self._timer and psn == self._acknowledged:
             self.seen.timeouts += 1
             self._run = psn + 1

@@ -6,7 +6,7 @@
 #include <map>
 
 #include "dataplane/qp/opcode_for.h"
-#include "dataplane/wire/kept_report.h"
+#include "dataplane/wire/sack.h"
 
 namespace uroce::test {
 namespace {
@@ -158,20 +158,20 @@ void QpSubject::receive(ByteSource& source) {
   rig_->receive_if_it_parses(headers, pattern(headers.psn, payload_length));
 }
 
-void QpSubject::receive_kept_notice(ByteSource& source) {
+void QpSubject::receive_sack_packet(ByteSource& source) {
   if (source.below(4) == 0) {
-    rig_->receive_if_it_parses({.opcode = Opcode::kKeptAsk, .dest_qpn = QpRig::kQpn}, kept_ask());
+    rig_->receive_if_it_parses({.opcode = Opcode::kSackRequest, .dest_qpn = QpRig::kQpn},
+                               sack_request());
     return;
   }
-  KeptReport report{.serial = source.take<std::uint8_t>(),
-                    .psns = 1 + source.below(KeptReport::kSpan)};
-  report.kept.set(report.psns - 1);
-  for (std::uint32_t bit = 0; bit < report.psns; bit += 1 + source.below(4)) {
-    report.kept.set(bit);
+  Sack sack{.serial = source.take<std::uint8_t>(), .psns = 1 + source.below(Sack::kSpan)};
+  sack.received.set(sack.psns - 1);
+  for (std::uint32_t bit = 0; bit < sack.psns; bit += 1 + source.below(4)) {
+    sack.received.set(bit);
   }
-  std::array<std::byte, kKeptReportBytesMax> payload;
-  const std::size_t length = write_kept_report(report, payload);
-  const Headers headers{.opcode = Opcode::kKeptReport,
+  std::array<std::byte, kSackBytesMax> payload;
+  const std::size_t length = write_sack(sack, payload);
+  const Headers headers{.opcode = Opcode::kSack,
                         .dest_qpn = QpRig::kQpn,
                         .psn = psn_add(5'000, source.take<std::uint8_t>() % 64U + kPsnMask - 8)};
   rig_->receive_if_it_parses(headers,

@@ -29,7 +29,7 @@ class QpSubject {
   // first checks.
   void receive(ByteSource& source);
   // The notice that a uroce sends about kept packets, or something similar.
-  void receive_kept_notice(ByteSource& source);
+  void receive_sack_packet(ByteSource& source);
   // Sends a portion; every frame must parse.
   void transmit(ByteSource& source);
   // Time passes, and timers expire.

@@ -45,7 +45,7 @@ class Session {
             break;
           case 4:
           case 5:
-            subject_.receive_kept_notice(source);
+            subject_.receive_sack_packet(source);
             break;
           default:
             break;

@@ -53,8 +53,8 @@ void print(const Outcome& sum) {
   const RoceCounters& qps = sum.transport;
   std::printf("  %" PRIu64 " frames kept, %" PRIu64 " sent again singly, %" PRIu64
               " times gone back, %" PRIu64 " probes, %" PRIu64 " reports of what is kept\n",
-              qps.frames_kept, qps.resends_single, qps.resends_gone_back, qps.tail_probes,
-              qps.kept_reports_handled);
+              qps.out_of_order_frames, qps.resends_single, qps.resends_gone_back, qps.tail_probes,
+              qps.sacks_handled);
   std::printf("  %" PRIu64 " messages of %" PRIu64 " bytes without frames\n", qps.direct_messages,
               qps.direct_bytes);
   std::printf("  %" PRIu64 " nodes paged explicitly, %" PRIu64 " implicitly: %" PRIu64
@@ -73,8 +73,8 @@ bool exercised(const Outcome& sum) {
   const auto& by_role = sum.faults.by_role;
   return sum.explicit_nodes != 0 && sum.implicit_nodes != 0 && sum.at_once != 0 &&
          std::find(by_role.begin(), by_role.end(), 0) == by_role.end() && sum.faults.asked != 0 &&
-         sum.overtaken != 0 && sum.marked != 0 && sum.transport.frames_kept != 0 &&
-         sum.transport.tail_probes != 0 && sum.transport.kept_reports_handled != 0 &&
+         sum.overtaken != 0 && sum.marked != 0 && sum.transport.out_of_order_frames != 0 &&
+         sum.transport.tail_probes != 0 && sum.transport.sacks_handled != 0 &&
          sum.transport.direct_messages != 0;
 }
 

@@ -24,12 +24,13 @@ struct RunGroup;
 
 // Frames of a queue pair that wait.
 struct WaitingFrames {
-  static constexpr std::uint32_t kNoKeeper = std::numeric_limits<std::uint32_t>::max();
+  static constexpr std::uint32_t kNoPlace = std::numeric_limits<std::uint32_t>::max();
 
   EnumArray<Role, std::vector<Frame*>, 2> parked{};  // for memory, oldest first
-  EnumArray<Role, std::vector<Frame*>, 2> kept{};    // for an earlier one that is missing, by PSN
-  Time kept_at = 0;                  // when the newest of those came, in the running time
-  std::uint32_t keeper = kNoKeeper;  // the place among the worker's keepers
+  EnumArray<Role, std::vector<Frame*>, 2>
+      out_of_order{};        // for an earlier one that is missing, by PSN
+  Time out_of_order_at = 0;  // when the newest of those came, in the running time
+  std::uint32_t out_of_order_place = kNoPlace;  // the place among the worker's out_of_order_qps
 };
 
 struct alignas(kCacheLine) QpEntry {
@@ -82,10 +83,12 @@ struct alignas(kCacheLine) QpEntry {
   [[nodiscard]] bool parks(Role role) const {
     return waiting != nullptr && !waiting->parked[role].empty();
   }
-  [[nodiscard]] bool keeps(Role role) const {
-    return waiting != nullptr && !waiting->kept[role].empty();
+  [[nodiscard]] bool has_out_of_order(Role role) const {
+    return waiting != nullptr && !waiting->out_of_order[role].empty();
   }
-  [[nodiscard]] bool keeps() const { return keeps(Role::kCompleter) || keeps(Role::kResponder); }
+  [[nodiscard]] bool has_out_of_order() const {
+    return has_out_of_order(Role::kCompleter) || has_out_of_order(Role::kResponder);
+  }
   WaitingFrames& make_waiting() {
     if (waiting == nullptr) {
       waiting = std::make_unique<WaitingFrames>();

@@ -100,7 +100,7 @@ void Requester::took_directly(const SendEntry& entry, std::uint32_t packets, std
 }
 
 bool Requester::take_directly(const DirectAnswer& answer, Turn& turn) {
-  if (!sending() || receive_parked_ || kept_.count() != 0 || answer.psn != unacked_psn_ ||
+  if (!sending() || receive_parked_ || out_of_order_.count() != 0 || answer.psn != unacked_psn_ ||
       !outstanding(answer.psn)) {
     return false;
   }

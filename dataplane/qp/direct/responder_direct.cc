@@ -14,7 +14,7 @@ namespace uroce {
 // Whether everything received before has been executed and answered.
 bool Responder::settled() const {
   return nak_ == PendingNak::kNone && !busy_ && !gap_announced_ && !answer_parked_ &&
-         kept_.count() == 0 && !resources_.any_pending();
+         out_of_order_.count() == 0 && !resources_.any_pending();
 }
 
 bool Responder::execute_directly(const Request& request, Turn& turn) {

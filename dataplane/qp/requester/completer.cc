@@ -121,8 +121,8 @@ void Requester::progressed(std::uint32_t unacked_psn_before, const Turn& turn) {
   rnr_waiting_ = false;
   window_acknowledged(psn_distance(unacked_psn_before, unacked_psn_), turn);
   repair_.advanced(unacked_psn_, turn.now);
-  kept_.passed(unacked_psn_before, unacked_psn_);
-  kept_reports_.passed(unacked_psn_before, unacked_psn_);
+  out_of_order_.passed(unacked_psn_before, unacked_psn_);
+  scoreboard_.passed(unacked_psn_before, unacked_psn_);
   if (psn_distance(unacked_psn_before, cursor_psn_) <
       psn_distance(unacked_psn_before, unacked_psn_)) {
     move_cursor_to_unacked();  // forwards: what was about to be sent again has arrived meanwhile

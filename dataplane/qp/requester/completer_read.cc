@@ -80,7 +80,7 @@ void Requester::take_answered(std::uint32_t psns, std::uint32_t length, Turn& tu
   if (unacked_psn_ == entry.end_psn()) {
     retire_oldest(turn);
   }
-  peer_keeps_.answered(unacked_psn_);
+  peer_buffering_.answered(unacked_psn_);
   progressed(before, turn);
 }
 

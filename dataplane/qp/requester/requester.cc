@@ -112,9 +112,9 @@ void Requester::forget_outstanding() {
   repair_.forget();
   round_trip_.cancel();
   message_timer_.stop();
-  peer_keeps_ = PeerKeeps();
-  kept_reports_ = KeptReports();
-  kept_.clear();
+  peer_buffering_ = PeerBuffering();
+  scoreboard_ = SackScoreboard();
+  out_of_order_.clear();
   probed_ = false;
   rnr_spared_ = false;
 }

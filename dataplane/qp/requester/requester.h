@@ -17,7 +17,7 @@
 //   retransmit.cc        timeouts, going back, giving up (retry_budget.h says when)
 //   requester_repair.cc  holes sent again by themselves; the probe into a silence
 //   requester_gap.cc     answers that are kept while an earlier one is missing
-//   kept_notices.cc      what the peer says that it has kept
+//   selective_acks.cc      what the peer says that it has kept
 //   unreliable_requester.cc  UC and UD: sent is done
 //   direct/requester_direct.cc  without frames, to a local peer
 //   latency/requester_latency.cc  how long messages take
@@ -40,11 +40,11 @@
 #include "dataplane/qp/failure.h"
 #include "dataplane/qp/latency/message_timer.h"
 #include "dataplane/qp/queues/send_queue.h"
-#include "dataplane/qp/recovery/kept_packets.h"
-#include "dataplane/qp/recovery/kept_reports.h"
-#include "dataplane/qp/recovery/peer_keeps.h"
+#include "dataplane/qp/recovery/out_of_order.h"
+#include "dataplane/qp/recovery/peer_buffering.h"
 #include "dataplane/qp/recovery/repair.h"
 #include "dataplane/qp/recovery/retry_budget.h"
+#include "dataplane/qp/recovery/sack_scoreboard.h"
 #include "dataplane/qp/turn.h"
 #include "dataplane/wire/packet.h"
 #include "mmu/access.h"
@@ -105,7 +105,7 @@ class Requester {
   void on_doorbell(Turn& turn);
   // Prefetches the state that each message needs, sent or received; then, once that is cached, the
   // next work request.
-  void prefetch() const { prefetch_lines(kept_reports_.line(), kHotBytes); }
+  void prefetch() const { prefetch_lines(scoreboard_.line(), kHotBytes); }
   void prefetch_retry_budget() const { prefetch_line_to_write(&retry_budget_); }
   void prefetch_work() const { queue_.prefetch(cursor_index_); }
   [[nodiscard]] bool times_none() const { return message_timer_.idle(); }
@@ -128,7 +128,7 @@ class Requester {
   [[nodiscard]] bool take_directly(const DirectAnswer& answer, Turn& turn);
 
   // A report of the packets that the peer has buffered, from `psn` on.
-  Drop on_kept_report(std::uint32_t psn, const KeptReport& report, const Turn& turn);
+  Drop on_sack(std::uint32_t psn, const Sack& sack, const Turn& turn);
 
   // For congestion control.
   [[nodiscard]] SendWindow& window() { return window_; }
@@ -145,10 +145,10 @@ class Requester {
   [[nodiscard]] Time deadline() const;
   void on_deadline(Turn& turn);
 
-  // Out-of-order responses that the caller keeps for this requester; on_kept_dropped(): it has
-  // dropped them.
-  [[nodiscard]] std::uint32_t kept() const { return kept_.count(); }
-  void on_kept_dropped() { kept_.clear(); }
+  // Out-of-order responses that the caller keeps for this requester; on_out_of_order_dropped(): it
+  // has dropped them.
+  [[nodiscard]] std::uint32_t out_of_order() const { return out_of_order_.count(); }
+  void on_out_of_order_dropped() { out_of_order_.clear(); }
 
   // A page fault that parked sending or receiving is resolved.
   void resume(Turn& turn);
@@ -285,17 +285,17 @@ class Requester {
   void on_ack_after_single_resend();
   void resend_all();
 
-  // kept_notices.cc
-  std::uint32_t send_kept_ask(Turn& turn);
-  bool take_report_of(const SendEntry& entry, std::uint32_t psn, const KeptReport& report);
-  void add_reported(std::uint32_t psn, const SendEntry& entry, std::uint32_t newest);
+  // selective_acks.cc
+  std::uint32_t send_sack_request(Turn& turn);
+  bool take_sack_of(const SendEntry& entry, std::uint32_t psn, const Sack& sack);
+  void add_sack_hole(std::uint32_t psn, const SendEntry& entry, std::uint32_t newest);
 
   // requester_gap.cc
   Step answer_missing(const Packet& packet, Turn& turn, Drop* drop);
   void request_missing();
   void request_missing_of(const SendEntry& entry, std::uint32_t from);
 
-  KeptReports kept_reports_;
+  SackScoreboard scoreboard_;
   // What each message needs, in lines side by side: from the end of that to the first words of
   // repair_.
   static constexpr std::size_t kHotBytes = 6 * kCacheLine;
@@ -334,13 +334,13 @@ class Requester {
   MessageTimer message_timer_;
   SendQueue queue_;
   Repair repair_;
-  // What acknowledgements of frames look at, too: from the end of kept_ on.
-  KeptPackets kept_;
-  std::uint32_t kept_end_ = 0;   // behind the newest answer that was kept
-  std::uint32_t probe_end_ = 0;  // what was probed last ends before it
-  bool probed_ = false;          // probe_end_ means something
-  std::uint32_t flushed_ = 0;    // and not reported yet
-  PeerKeeps peer_keeps_;
+  // What acknowledgements of frames look at, too: from the end of out_of_order_ on.
+  OutOfOrderPackets out_of_order_;
+  std::uint32_t out_of_order_end_ = 0;  // behind the newest answer that was kept
+  std::uint32_t probe_end_ = 0;         // what was probed last ends before it
+  bool probed_ = false;                 // probe_end_ means something
+  std::uint32_t flushed_ = 0;           // and not reported yet
+  PeerBuffering peer_buffering_;
   bool rnr_spared_ = false;           // rnr_spared_psn_ means something
   std::uint32_t rnr_spared_psn_ = 0;  // the last packet whose RNR NAK took no retry
 };

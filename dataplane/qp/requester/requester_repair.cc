@@ -20,7 +20,7 @@ std::uint32_t Requester::index_of(std::uint32_t psn) const {
 
 // Sends holes again, oldest first. The cursor is moved to their place for that time.
 std::uint32_t Requester::send_holes(Turn& turn, std::uint32_t bytes_max) {
-  std::uint32_t bytes = kept_reports_.wants_ask() ? send_kept_ask(turn) : 0;
+  std::uint32_t bytes = scoreboard_.wants_request() ? send_sack_request(turn) : 0;
   while (bytes < bytes_max && repair_.has_waiting() && !send_parked_) {
     Hole& hole = repair_.next_waiting();
     const std::uint32_t sent = send_hole(hole, turn);
@@ -57,9 +57,9 @@ std::uint32_t Requester::oldest_count() const {
   }
   const std::uint32_t rest = entry.packet_count - psn_distance(entry.first_psn, unacked_psn_);
   // Nothing is kept beyond.
-  const std::uint32_t end = std::min(rest, KeptPackets::kSpan);
+  const std::uint32_t end = std::min(rest, OutOfOrderPackets::kSpan);
   std::uint32_t count = 1;
-  while (count < end && !kept_.has(psn_add(unacked_psn_, count))) {
+  while (count < end && !out_of_order_.has(psn_add(unacked_psn_, count))) {
     ++count;
   }
   return count == end ? rest : count;
@@ -80,7 +80,7 @@ void Requester::on_silence(Turn& turn) {
 }
 
 void Requester::probe() {
-  if (probed_ && unacked_psn_ == probe_end_ && kept_reports_.count() == 0) {
+  if (probed_ && unacked_psn_ == probe_end_ && scoreboard_.count() == 0) {
     probed_ = false;
     return resend_all();
   }
@@ -95,7 +95,7 @@ void Requester::probe() {
 void Requester::on_sequence_nak(Turn& turn) {
   loss_shown_ = turn.recovery == Recovery::kSelective;
   if (turn.recovery == Recovery::kGoBackN ||
-      !peer_keeps_.resend_single(unacked_psn_, oldest_count())) {
+      !peer_buffering_.resend_single(unacked_psn_, oldest_count())) {
     (void)retry_early(turn);
     return;
   }
@@ -110,7 +110,7 @@ void Requester::on_sequence_nak(Turn& turn) {
     arm_timer(turn.now);
   }
   round_trip_.cancel();
-  kept_reports_.on_nak();
+  scoreboard_.on_nak();
   if (!repair_.add(unacked_psn_, oldest_count())) {
     resend_all();
   }
@@ -119,20 +119,20 @@ void Requester::on_sequence_nak(Turn& turn) {
 // An acknowledgement arrived. It may show whether the peer keeps, after a packet was retransmitted
 // alone.
 void Requester::on_ack_after_single_resend() {
-  if (!peer_keeps_.watches()) {
+  if (!peer_buffering_.watches()) {
     return;
   }
   const bool more = unacked_psn_ != high_psn_;
-  switch (peer_keeps_.acknowledged(unacked_psn_, more ? oldest_count() : 0)) {
-    case PeerKeeps::Next::kGoOn:
+  switch (peer_buffering_.acknowledged(unacked_psn_, more ? oldest_count() : 0)) {
+    case PeerBuffering::Next::kGoOn:
       return;
-    case PeerKeeps::Next::kSingle:
+    case PeerBuffering::Next::kSingle:
       round_trip_.cancel();
       if (cursor_psn_ == unacked_psn_ || repair_.add(unacked_psn_, oldest_count())) {
         return;
       }
       break;
-    case PeerKeeps::Next::kAll:
+    case PeerBuffering::Next::kAll:
       break;
   }
   resend_all();

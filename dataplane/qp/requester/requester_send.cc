@@ -60,12 +60,14 @@ bool Requester::sending() const {
 }
 
 // How many more packets may be sent. What the peer has kept has left the network, but it keeps no
-// more than KeptPackets::kMax.
+// more than OutOfOrderPackets::kMax.
 [[gnu::always_inline]] inline std::uint32_t Requester::window_left() const {
   const std::uint32_t sent = psn_distance(unacked_psn_, cursor_psn_);
-  const std::uint32_t kept = std::min(sent, kept_reports_.count());
-  const std::uint32_t left = window_.packets() - std::min(window_.packets(), sent - kept);
-  return kept == 0 ? left : std::min(left, KeptPackets::kMax - std::min(KeptPackets::kMax, sent));
+  const std::uint32_t sacked = std::min(sent, scoreboard_.count());
+  const std::uint32_t left = window_.packets() - std::min(window_.packets(), sent - sacked);
+  return sacked == 0
+             ? left
+             : std::min(left, OutOfOrderPackets::kMax - std::min(OutOfOrderPackets::kMax, sent));
 }
 
 [[gnu::always_inline]] inline bool Requester::window_open() const {
@@ -128,7 +130,7 @@ std::uint32_t Requester::transmit(Turn& turn, std::uint32_t bytes_max) {
   direct_policy_.set_local_peer(turn.local_peer != nullptr);
   const bool was_requested = ack_requested_;
   // send_holes() handles only these two, and determining whether there is work takes long.
-  const bool beside = repair_.has_waiting() || kept_reports_.wants_ask();
+  const bool beside = repair_.has_waiting() || scoreboard_.wants_request();
   std::uint32_t bytes = beside && has_work() ? send_holes(turn, bytes_max) : 0;
   std::uint32_t local = 0;
   while (bytes < bytes_max && local < kLocalOperationsMax && next_ready(turn)) {

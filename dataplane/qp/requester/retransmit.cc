@@ -48,8 +48,8 @@ void Requester::move_cursor_to_unacked() {
   read_frames_out_ = 0;
   round_trip_.cancel();
   repair_.clear();
-  peer_keeps_.gone_back();
-  kept_reports_.gone_back();
+  peer_buffering_.gone_back();
+  scoreboard_.gone_back();
 }
 
 void Requester::retry(Turn& turn) {

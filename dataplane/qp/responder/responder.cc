@@ -18,7 +18,7 @@ void Responder::modified(std::uint32_t mask) {
   if ((mask & kQpMaskRqPsn) != 0) {
     expected_psn_ = qp_->attributes_.rq_psn & kPsnMask;
     ack_psn_ = psn_before(expected_psn_);
-    kept_.clear();
+    out_of_order_.clear();
   }
   if ((mask & kQpMaskMaxDestRdAtomic) != 0) {
     resources_.resize(qp_->attributes_.max_dest_rd_atomic);
@@ -109,7 +109,7 @@ Step Responder::execute(const Request& request, Turn& turn) {
 void Responder::advance(const Request& request) {
   const std::uint32_t next = psn_add(expected_psn_, request.packets);
   ack_psn_ = psn_before(next);
-  kept_.passed(expected_psn_, next);
+  out_of_order_.passed(expected_psn_, next);
   expected_psn_ = next;
   msn_ = msn_add(msn_, request.info.last ? 1 : 0);
   ack_msn_ = msn_;
@@ -121,7 +121,7 @@ void Responder::advance(const Request& request) {
 
 // A READ or an atomic was accepted. Its response acknowledges it, so AckReq has no further effect.
 void Responder::advance_read(std::uint32_t psns) {
-  kept_.passed(expected_psn_, psn_add(expected_psn_, psns));
+  out_of_order_.passed(expected_psn_, psn_add(expected_psn_, psns));
   expected_psn_ = psn_add(expected_psn_, psns);
   msn_ = msn_add(msn_, 1);
   if (gap_announced_) [[unlikely]] {

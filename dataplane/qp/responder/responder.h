@@ -15,7 +15,7 @@
 // atomics), responder_extension.cc (ATOMIC WRITE and FLUSH), direct/responder_direct.cc (what comes
 // without frames), responder_transmit.cc (answers), responder_receive.cc (receive work requests and
 // their completions), responder_refuse.cc (what can't be executed), report.cc (what `uroce errors`
-// shows of that), kept_notices.cc (what is kept, told to a uroce), xrc_responder.cc (what XRC
+// shows of that), selective_acks.cc (what is kept, told to a uroce), xrc_responder.cc (what XRC
 // adds), uc_responder.cc and ud_responder.cc (what is different where nothing is answered).
 
 #include <cstdint>
@@ -25,7 +25,7 @@
 #include "dataplane/qp/direct/request.h"
 #include "dataplane/qp/failure_report.h"
 #include "dataplane/qp/queues/receive_queue.h"
-#include "dataplane/qp/recovery/kept_packets.h"
+#include "dataplane/qp/recovery/out_of_order.h"
 #include "dataplane/qp/responder/responder_resources.h"
 #include "dataplane/qp/responder/xrc_domain.h"
 #include "dataplane/qp/turn.h"
@@ -65,7 +65,7 @@ class Responder {
 
   // Whether a NAK, an acknowledgement or a report is due that needn't wait for earlier responses.
   [[nodiscard]] bool acknowledgement_due() const {
-    return report_pending_ ||
+    return sack_pending_ ||
            (!resources_.any_pending() && (busy_ || nak_ != PendingNak::kNone || ack_pending_));
   }
   // Sends only that; returns the bytes.
@@ -91,16 +91,16 @@ class Responder {
   // For Qp::last_srq.
   [[nodiscard]] std::uint32_t last_srq() const { return xrc_srq_.number; }
 
-  // Out-of-order requests that the caller keeps for this responder; on_kept_dropped(): it has
-  // dropped them.
-  [[nodiscard]] std::uint32_t kept() const { return kept_.count(); }
-  void on_kept_dropped();
+  // Out-of-order requests that the caller keeps for this responder; on_out_of_order_dropped(): it
+  // has dropped them.
+  [[nodiscard]] std::uint32_t out_of_order() const { return out_of_order_.count(); }
+  void on_out_of_order_dropped();
 
   // Prefetches what has_work() reads, or what receiving a request accesses.
-  void prefetch_answers() const { prefetch_line(kept_.line()); }
-  void prefetch_receiving() const { prefetch_lines(kept_.line(), kHotBytes); }
+  void prefetch_answers() const { prefetch_line(out_of_order_.line()); }
+  void prefetch_receiving() const { prefetch_lines(out_of_order_.line(), kHotBytes); }
   // The peer is a uroce and asked for reports of the buffered packets.
-  void want_reports() { reports_wanted_ = report_pending_ = true; }
+  void want_sacks() { sacks_wanted_ = sack_pending_ = true; }
 
   [[nodiscard]] std::uint32_t expected_psn() const { return expected_psn_; }
   [[nodiscard]] std::uint32_t msn() const { return msn_; }
@@ -131,10 +131,10 @@ class Responder {
   [[gnu::noinline]] Step ahead(const Packet& packet, Turn& turn, Drop* drop);
   void announce_gap(const Packet& packet);
   [[gnu::noinline]] void close_gap();
-  void note_kept(const Packet& packet);
+  void note_out_of_order(const Packet& packet);
 
-  // What is kept, for a peer that asked (kept_notices.cc).
-  std::uint32_t transmit_kept_report(Turn& turn);
+  // What is kept, for a peer that asked (selective_acks.cc).
+  std::uint32_t transmit_sack(Turn& turn);
 
   // Without frames (direct/responder_direct.cc).
   [[nodiscard]] bool settled() const;
@@ -193,7 +193,7 @@ class Responder {
   std::uint32_t transmit_busy(Turn& turn);
   std::uint32_t transmit_aeth(const Aeth& aeth, std::uint32_t psn, Turn& turn);
 
-  KeptPackets kept_;
+  OutOfOrderPackets out_of_order_;
   // What each message needs, in lines side by side: from the end of that to the message being
   // received. has_work() looks no further than to the beginning of resources_, in the first line.
   static constexpr std::size_t kHotBytes = 3 * kCacheLine;
@@ -220,7 +220,7 @@ class Responder {
   bool answers_owed_ = false;
   // An RNR NAK for memory that is on its way; doesn't wait for answers that do.
   bool busy_ = false;
-  bool report_pending_ = false;
+  bool sack_pending_ = false;
   ResourceRing resources_;           // answers to READs and atomics
   const Packet* current_ = nullptr;  // inside receive(): the packet in hand, for reports
 
@@ -237,9 +237,9 @@ class Responder {
   std::uint8_t busy_timer_code_ = 0;
   bool communication_established_ = false;
   bool last_wqe_announced_ = false;
-  bool reports_wanted_ = false;
-  std::uint32_t newest_kept_ = 0;
-  std::uint32_t report_serial_ = 0;
+  bool sacks_wanted_ = false;
+  std::uint32_t newest_out_of_order_ = 0;
+  std::uint32_t sack_serial_ = 0;
 
   XrcSrq xrc_srq_;  // XRC: that the message names
 

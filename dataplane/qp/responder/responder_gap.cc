@@ -9,18 +9,19 @@ namespace uroce {
 
 Step Responder::ahead(const Packet& packet, Turn& turn, Drop* drop) {
   announce_gap(packet);
-  if (turn.again && kept_.has(packet.psn)) {
-    return Step::kKept;
+  if (turn.again && out_of_order_.has(packet.psn)) {
+    return Step::kOutOfOrder;
   }
   // After an RNR NAK the peer sends everything again.
-  const bool keeps = !turn.again && !gap_after_rnr_ && kept_.may_add(expected_psn_, packet.psn);
-  if (keeps && turn.keep) {
-    kept_.add(packet.psn);
-    ++qp_->counters_.frames_kept;
-    note_kept(packet);
-    return Step::kKept;
+  const bool wanted =
+      !turn.again && !gap_after_rnr_ && out_of_order_.may_add(expected_psn_, packet.psn);
+  if (wanted && turn.may_buffer) {
+    out_of_order_.add(packet.psn);
+    ++qp_->counters_.out_of_order_frames;
+    note_out_of_order(packet);
+    return Step::kOutOfOrder;
   }
-  turn.room_missing = keeps;
+  turn.room_missing = wanted;
   *drop = Drop::kOutOfSequence;
   return Step::kDone;
 }
@@ -38,15 +39,16 @@ void Responder::announce_gap(const Packet& packet) {
   gap_announced_ = true;
   gap_psn_ = packet.psn;
   nak_ = PendingNak::kSequence;
-  report_pending_ = reports_wanted_;
+  sack_pending_ = sacks_wanted_;
 }
 
 // Reports to the peer when a hole opens or closes, and when the peer requests an acknowledgement.
-void Responder::note_kept(const Packet& packet) {
-  const std::int32_t beyond = kept_.count() == 1 ? 0 : psn_difference(packet.psn, newest_kept_);
-  newest_kept_ = beyond >= 0 ? packet.psn : newest_kept_;
-  if (reports_wanted_ && (beyond != 1 || packet.ack_request)) {
-    report_pending_ = true;
+void Responder::note_out_of_order(const Packet& packet) {
+  const std::int32_t beyond =
+      out_of_order_.count() == 1 ? 0 : psn_difference(packet.psn, newest_out_of_order_);
+  newest_out_of_order_ = beyond >= 0 ? packet.psn : newest_out_of_order_;
+  if (sacks_wanted_ && (beyond != 1 || packet.ack_request)) {
+    sack_pending_ = true;
   }
 }
 
@@ -61,6 +63,6 @@ void Responder::close_gap() {
   gap_announced_ = false;
 }
 
-void Responder::on_kept_dropped() { kept_.clear(); }
+void Responder::on_out_of_order_dropped() { out_of_order_.clear(); }
 
 }  // namespace uroce

@@ -89,8 +89,8 @@ void Responder::push(const abi::Cqe& cqe, bool solicited, Turn& turn) {
 }
 
 bool Responder::flush(Turn& turn) {
-  kept_.clear();
-  report_pending_ = false;
+  out_of_order_.clear();
+  sack_pending_ = false;
   if (nak_ != PendingNak::kFatal && !answers_owed_) {
     // The program or the other half of the queue pair caused this state. Messages that were
     // delivered are still acknowledged, otherwise the peer would consider them lost.

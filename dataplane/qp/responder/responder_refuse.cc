@@ -81,7 +81,7 @@ Step Responder::not_ready(Turn& turn) {
   gap_announced_ = true;
   gap_after_rnr_ = true;
   gap_psn_ = expected_psn_;
-  kept_.clear();
+  out_of_order_.clear();
   return Step::kDone;
 }
 

@@ -33,8 +33,8 @@ std::uint32_t Responder::transmit(Turn& turn, std::uint32_t bytes_max) {
 
 // Sends one frame, or part of a direct response; 0 if there is none to send after all.
 std::uint32_t Responder::transmit_next(Turn& turn, std::uint32_t bytes_max) {
-  if (report_pending_) [[unlikely]] {
-    return transmit_kept_report(turn);
+  if (sack_pending_) [[unlikely]] {
+    return transmit_sack(turn);
   }
   Resource* const resource = resources_.next_pending();
   if (busy_ && (resource == nullptr || answer_parked_)) {

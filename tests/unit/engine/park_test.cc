@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <array>
 
-#include "dataplane/wire/kept_report.h"
+#include "dataplane/wire/sack.h"
 #include "tests/reasons/reasons.h"
 #include "tests/unit/engine/worker_fixture.h"
 #include "tests/unit/qp/fake_memory.h"
@@ -47,14 +47,15 @@ TEST(WorkerPark, PacketsOutsideTheSequenceAreNotParked) {
   stations.post_write(1, 8, 4'096);
   stations.settle();
   const std::uint64_t told_later = pair.b.qp().counters().rnr_naks_sent;
-  const auto ask = pair.forge(pair.b, {.opcode = Opcode::kKeptAsk, .psn = 100}, kept_ask());
+  const auto request =
+      pair.forge(pair.b, {.opcode = Opcode::kSackRequest, .psn = 100}, sack_request());
   Frame* frame = nullptr;
   ASSERT_EQ(stations.ports.first->allocate(&frame, 1), 1U);
-  std::copy_n(ask->frame.data, ask->frame.length, frame->data);
-  frame->length = ask->frame.length;
+  std::copy_n(request->frame.data, request->frame.length, frame->data);
+  frame->length = request->frame.length;
   ASSERT_EQ(stations.ports.first->tx_burst(0, &frame, 1, stations.now), 1U);
   stations.settle();
-  EXPECT_EQ(pair.b.qp().counters().kept_reports_sent, 1U);
+  EXPECT_EQ(pair.b.qp().counters().sacks_sent, 1U);
   EXPECT_EQ(pair.b.qp().counters().rnr_naks_sent, told_later);
   missing = nullptr;
   stations.b.worker.resume(pair.b.qp());

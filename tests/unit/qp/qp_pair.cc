@@ -202,30 +202,30 @@ void QpPair::exchange(const Filter& lost) {
   }
 }
 
-// What the engine does (keeping.cc).
-void QpPair::drop_kept(Endpoint& end) {
-  end.qp().on_kept_dropped();
-  kept_.erase({&end, false});
-  kept_.erase({&end, true});
+// What the engine does (out_of_order.cc).
+void QpPair::drop_out_of_order(Endpoint& end) {
+  end.qp().on_out_of_order_dropped();
+  out_of_order_.erase({&end, false});
+  out_of_order_.erase({&end, true});
 }
 
 void QpPair::give(Endpoint& to, std::unique_ptr<HeapFrame> frame) {
   (void)deliver(to, *frame);
-  Frames& kept = kept_[{&to, opcode_info(frame->frame.packet.opcode).request}];
-  if (step == Step::kKept) {
-    kept.push_back(std::move(frame));
-    std::sort(kept.begin(), kept.end(), [](const auto& left, const auto& right) {
+  Frames& out_of_order = out_of_order_[{&to, opcode_info(frame->frame.packet.opcode).request}];
+  if (step == Step::kOutOfOrder) {
+    out_of_order.push_back(std::move(frame));
+    std::sort(out_of_order.begin(), out_of_order.end(), [](const auto& left, const auto& right) {
       return psn_difference(left->frame.packet.psn, right->frame.packet.psn) < 0;
     });
     return;
   }
   to.again = true;
-  while (!kept.empty()) {
-    (void)deliver(to, *kept.front());
-    if (step == Step::kKept) {
+  while (!out_of_order.empty()) {
+    (void)deliver(to, *out_of_order.front());
+    if (step == Step::kOutOfOrder) {
       break;
     }
-    kept.erase(kept.begin());
+    out_of_order.erase(out_of_order.begin());
   }
   to.again = false;
 }

@@ -80,14 +80,14 @@ class Endpoint : public Queues {
   // The helper for its memory; nullptr unless that is reached the slow way.
   [[nodiscard]] ProcMemThread* program() { return program_.get(); }
   Recovery recovery = Recovery::kSelective;
-  bool keep = false;            // the test keeps frames that come after a missing one
+  bool may_buffer = false;      // the test keeps frames that come after a missing one
   bool again = false;           // the next frame delivered was kept
   Duration absent = 0;          // time in which its worker couldn't run
   bool many_doorbells = false;  // many queue pairs of its worker ring
   Turn turn(Time now, TxBatch& tx) {
     Turn lent{now, tx, *keys_, events, dirty_};
     lent.recovery = recovery;
-    lent.keep = keep;
+    lent.may_buffer = may_buffer;
     lent.again = again;
     lent.absent = absent;
     lent.many_doorbells = many_doorbells;
@@ -155,7 +155,7 @@ class QpPair {
   // Delivers a frame as deliver() does, and keeps it if the queue pair asks for that.
   void give(Endpoint& to, std::unique_ptr<HeapFrame> frame);
   // Discards the frames kept for `end`, as if there were no room for them any more.
-  void drop_kept(Endpoint& end);
+  void drop_out_of_order(Endpoint& end);
   // As exchange(), and time advances from deadline to deadline while there are any, at most
   // `rounds` times.
   void run(const Filter& lost = {}, int rounds = 64);
@@ -168,8 +168,8 @@ class QpPair {
   void connect(Endpoint& end);
 
  private:
-  using KeptFrames = std::map<std::pair<Endpoint*, bool>, Frames>;  // of each role
-  KeptFrames kept_;
+  using OutOfOrderFrames = std::map<std::pair<Endpoint*, bool>, Frames>;  // of each role
+  OutOfOrderFrames out_of_order_;
   PairConfig config_;
 };
 

@@ -22,7 +22,7 @@ TEST(ReadRecovery, GoesBackWithAPeerThatKeepsNothing) {
   constexpr std::uint64_t kOutstanding = 16;
   constexpr std::uint64_t kReads = 64;
   QpPair pair({.max_rd_atomic = kOutstanding});
-  pair.a.keep = true;
+  pair.a.may_buffer = true;
   std::uint64_t posted = 0;
   const auto post = [&] {
     pair.a.post_send(rdma_wr(posted++, WrOpcode::kRdmaRead, pair.b, 0),
@@ -56,7 +56,7 @@ TEST(ReadRecovery, GoesBackWithAPeerThatKeepsNothing) {
 // How READs got through doesn't show whether the peer keeps anything.
 TEST(ReadRecovery, ARepairedReadIsForgottenOnceLaterOnesWereAnswered) {
   QpPair pair;
-  pair.a.keep = true;
+  pair.a.may_buffer = true;
   sample_round_trip(pair);
   const auto run_and_lose_first = [&pair] {
     const std::uint32_t first = pair.a.qp().send_psn();
@@ -81,7 +81,7 @@ TEST(ReadRecovery, ARepairedReadIsForgottenOnceLaterOnesWereAnswered) {
 class LostRepair : public ::testing::Test {
  protected:
   LostRepair() {
-    pair_.a.keep = true;
+    pair_.a.may_buffer = true;
     sample_round_trip(pair_);
     first_ = pair_.a.qp().send_psn();
   }
@@ -153,16 +153,16 @@ TEST_F(LostRepair, IsNotNoticedByAnswersToWhatWasRequestedBefore) {
     }
   }
   EXPECT_EQ(requested_again(), 1U);
-  EXPECT_TRUE(pair_.a.qp().kept(false) > 0) << "what comes behind the hole waits";
+  EXPECT_TRUE(pair_.a.qp().out_of_order(false) > 0) << "what comes behind the hole waits";
 }
 
 // A READ with more responses than can be kept: its request was lost, and the probe is the whole
 // request once more.
 TEST(ReadRecovery, TheProbeOfALongReadRequestsAllOfIt) {
   constexpr std::uint32_t kMtu = 256;
-  constexpr std::uint32_t kBytes = (KeptPackets::kSpan + 100) * kMtu;
+  constexpr std::uint32_t kBytes = (OutOfOrderPackets::kSpan + 100) * kMtu;
   QpPair pair({.path_mtu = kMtu});
-  pair.a.keep = true;
+  pair.a.may_buffer = true;
   sample_round_trip(pair);
   pair.a.post_send(rdma_wr(1, WrOpcode::kRdmaRead, pair.b, 0), std::array{pair.a.sge(0, kBytes)});
   ASSERT_EQ(pair.transmit(pair.a).size(), 1U);  // lost

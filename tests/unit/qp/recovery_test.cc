@@ -6,8 +6,8 @@
 #include <algorithm>
 #include <utility>
 
-#include "dataplane/qp/recovery/kept_packets.h"
-#include "dataplane/qp/recovery/kept_reports.h"
+#include "dataplane/qp/recovery/out_of_order.h"
+#include "dataplane/qp/recovery/sack_scoreboard.h"
 #include "tests/unit/qp/qp_pair.h"
 
 namespace uroce::test {
@@ -20,9 +20,9 @@ constexpr std::size_t kLong = 20'000;  // bytes: 20 packets
 
 class RecoveryTest : public ::testing::Test {
  protected:
-  void keeping(bool a, bool b) {
-    pair.a.keep = a;
-    pair.b.keep = b;
+  void buffering(bool a, bool b) {
+    pair.a.may_buffer = a;
+    pair.b.may_buffer = b;
   }
 
   void post(WrOpcode opcode) {
@@ -52,8 +52,8 @@ class RecoveryTest : public ::testing::Test {
     EXPECT_TRUE(
         std::equal(pair.a.memory.begin(), pair.a.memory.begin() + kLong, pair.b.memory.begin()));
     EXPECT_EQ(pair.a.qp().counters().local_ack_timeout_err, 0U);
-    EXPECT_EQ(pair.a.qp().kept(false), 0U);
-    EXPECT_EQ(pair.b.qp().kept(true), 0U);
+    EXPECT_EQ(pair.a.qp().out_of_order(false), 0U);
+    EXPECT_EQ(pair.b.qp().out_of_order(true), 0U);
   }
 
   QpPair pair;
@@ -61,12 +61,12 @@ class RecoveryTest : public ::testing::Test {
 };
 
 TEST_F(RecoveryTest, OnlyTheMissingPacketOfAWriteIsSentAgain) {
-  keeping(false, true);
+  buffering(false, true);
   post(WrOpcode::kRdmaWrite);
   run({105}, true);
   expect_done();
   EXPECT_EQ(sent, 20 + 1);
-  EXPECT_EQ(pair.b.qp().counters().frames_kept, 14U);
+  EXPECT_EQ(pair.b.qp().counters().out_of_order_frames, 14U);
   EXPECT_EQ(pair.a.qp().counters().resends_single, 1U);
   EXPECT_EQ(pair.b.qp().counters().naks_sent, 1U);
 }
@@ -74,7 +74,7 @@ TEST_F(RecoveryTest, OnlyTheMissingPacketOfAWriteIsSentAgain) {
 // One hole after the other: each NAK names the next one. Two adjacent holes aren't mistaken for a
 // peer that keeps nothing.
 TEST_F(RecoveryTest, SeveralHolesAreClosedOneByOne) {
-  keeping(false, true);
+  buffering(false, true);
   post(WrOpcode::kRdmaWrite);
   run({102, 105, 106, 110}, true);
   expect_done();
@@ -82,8 +82,8 @@ TEST_F(RecoveryTest, SeveralHolesAreClosedOneByOne) {
 }
 
 // Nothing is executed before the hole is closed: memory beyond it is unchanged.
-TEST_F(RecoveryTest, KeptPacketsAreNotExecutedEarly) {
-  keeping(false, true);
+TEST_F(RecoveryTest, OutOfOrderPacketsAreNotExecutedEarly) {
+  buffering(false, true);
   post(WrOpcode::kRdmaWrite);
   auto frames = pair.transmit(pair.a);
   ASSERT_EQ(frames.size(), 20U);
@@ -103,7 +103,7 @@ TEST_F(RecoveryTest, KeptPacketsAreNotExecutedEarly) {
 }
 
 // The peer discards out-of-order packets: its acknowledgement of the missing packet alone shows it.
-TEST_F(RecoveryTest, GoesBackWithAPeerThatKeepsNothing) {
+TEST_F(RecoveryTest, GoesBackWithAPeerThatBuffersNothing) {
   post(WrOpcode::kRdmaWrite);
   run({105}, true);
   expect_done();
@@ -112,7 +112,7 @@ TEST_F(RecoveryTest, GoesBackWithAPeerThatKeepsNothing) {
   EXPECT_EQ(sent, 20 + 1 + 14);
 }
 
-TEST_F(RecoveryTest, RemembersThatThePeerKeepsNothing) {
+TEST_F(RecoveryTest, RemembersThatThePeerBuffersNothing) {
   post(WrOpcode::kRdmaWrite);
   run({105}, true);
   expect_done();
@@ -124,7 +124,7 @@ TEST_F(RecoveryTest, RemembersThatThePeerKeepsNothing) {
   EXPECT_EQ(pair.a.qp().counters().resends_single, 1U);
 }
 
-TEST_F(RecoveryTest, GoBackNKeepsNothingAndGoesBackAtOnce) {
+TEST_F(RecoveryTest, GoBackNBuffersNothingAndGoesBackAtOnce) {
   pair.a.recovery = pair.b.recovery = Recovery::kGoBackN;
   post(WrOpcode::kRdmaWrite);
   run({105}, true);
@@ -136,18 +136,18 @@ TEST_F(RecoveryTest, GoBackNKeepsNothingAndGoesBackAtOnce) {
 
 // READ responses after a hole are kept, and the new READ request covers the hole only.
 TEST_F(RecoveryTest, OnlyTheMissingResponsesOfAReadAreRequestedAgain) {
-  keeping(true, false);
+  buffering(true, false);
   post(WrOpcode::kRdmaRead);
   run({105, 106}, false);
   expect_done();
   EXPECT_EQ(sent, 20 + 2);
-  EXPECT_EQ(pair.a.qp().counters().frames_kept, 13U);
+  EXPECT_EQ(pair.a.qp().counters().out_of_order_frames, 13U);
 }
 
 // One hole of each READ at a time, since a peer may discard the state before the part that was
 // requested last.
 TEST_F(RecoveryTest, HolesOfAReadAreClosedOneByOne) {
-  keeping(true, false);
+  buffering(true, false);
   post(WrOpcode::kRdmaRead);
   run({102, 105, 110}, false);
   expect_done();
@@ -155,7 +155,7 @@ TEST_F(RecoveryTest, HolesOfAReadAreClosedOneByOne) {
 }
 
 TEST_F(RecoveryTest, HolesOfDifferentReadsAreClosedTogether) {
-  keeping(true, false);
+  buffering(true, false);
   post(WrOpcode::kRdmaRead);
   pair.a.post_send(rdma_wr(2, WrOpcode::kRdmaRead, pair.b, 0),
                    std::array{pair.a.sge(500'000, kLong)});
@@ -168,7 +168,7 @@ TEST_F(RecoveryTest, HolesOfDifferentReadsAreClosedTogether) {
 // The response to a part that ends inside the READ ends with LAST: that isn't a response of the
 // wrong length.
 TEST_F(RecoveryTest, AResponseToAPartMayComeLate) {
-  keeping(true, false);
+  buffering(true, false);
   post(WrOpcode::kRdmaRead);
   auto request = pair.transmit(pair.a);
   (void)pair.deliver(pair.b, *request[0]);
@@ -194,42 +194,42 @@ TEST_F(RecoveryTest, AResponseToAPartMayComeLate) {
 }
 
 // A queue pair in error accepts no packets any more, so none may be kept for it.
-TEST_F(RecoveryTest, NothingIsKeptForAQueuePairInError) {
-  keeping(true, true);
+TEST_F(RecoveryTest, NothingIsBufferedForAQueuePairInError) {
+  buffering(true, true);
   post(WrOpcode::kRdmaWrite);
   auto frames = pair.transmit(pair.a);
   pair.give(pair.b, std::move(frames[3]));
-  EXPECT_EQ(pair.b.qp().kept(true), 1U);
+  EXPECT_EQ(pair.b.qp().out_of_order(true), 1U);
   pair.b.to_error();
-  EXPECT_EQ(pair.b.qp().kept(true), 0U);
+  EXPECT_EQ(pair.b.qp().out_of_order(true), 0U);
 }
 
 // A packet isn't kept twice, nor one that is too far ahead.
-TEST(KeptPackets, IsBounded) {
-  KeptPackets kept;
-  ASSERT_TRUE(kept.may_add(0xFF'FFF0, 0x00'0001));
-  kept.add(0x00'0001);
-  EXPECT_FALSE(kept.may_add(0xFF'FFF0, 0x00'0001));
-  EXPECT_FALSE(kept.may_add(0xFF'FFF0, psn_add(0xFF'FFF0, KeptPackets::kSpan)));
-  kept.passed(0xFF'FFF0, 0x00'0002);
-  EXPECT_EQ(kept.count(), 0U);
-  for (std::uint32_t psn = 1; psn <= KeptPackets::kMax; ++psn) {
-    ASSERT_TRUE(kept.may_add(0, psn));
-    kept.add(psn);
+TEST(OutOfOrderPackets, IsBounded) {
+  OutOfOrderPackets packets;
+  ASSERT_TRUE(packets.may_add(0xFF'FFF0, 0x00'0001));
+  packets.add(0x00'0001);
+  EXPECT_FALSE(packets.may_add(0xFF'FFF0, 0x00'0001));
+  EXPECT_FALSE(packets.may_add(0xFF'FFF0, psn_add(0xFF'FFF0, OutOfOrderPackets::kSpan)));
+  packets.passed(0xFF'FFF0, 0x00'0002);
+  EXPECT_EQ(packets.count(), 0U);
+  for (std::uint32_t psn = 1; psn <= OutOfOrderPackets::kMax; ++psn) {
+    ASSERT_TRUE(packets.may_add(0, psn));
+    packets.add(psn);
   }
-  EXPECT_FALSE(kept.may_add(0, KeptPackets::kMax + 1));
+  EXPECT_FALSE(packets.may_add(0, OutOfOrderPackets::kMax + 1));
 }
 
 // A report can name more packets than are counted.
-TEST(KeptReports, NotesNoMoreThanThereIsRoomFor) {
-  KeptReports reports;
-  for (std::uint32_t psn = 1; psn <= KeptPackets::kMax + 1; ++psn) {
-    reports.note(0, psn);
-    reports.note(0, psn);
+TEST(SackScoreboard, NotesNoMoreThanThereIsRoomFor) {
+  SackScoreboard scoreboard;
+  for (std::uint32_t psn = 1; psn <= OutOfOrderPackets::kMax + 1; ++psn) {
+    scoreboard.note(0, psn);
+    scoreboard.note(0, psn);
   }
-  EXPECT_EQ(reports.count(), KeptPackets::kMax);
-  reports.passed(0, KeptPackets::kMax + 2);
-  EXPECT_EQ(reports.count(), 0U);
+  EXPECT_EQ(scoreboard.count(), OutOfOrderPackets::kMax);
+  scoreboard.passed(0, OutOfOrderPackets::kMax + 2);
+  EXPECT_EQ(scoreboard.count(), 0U);
 }
 
 }  // namespace

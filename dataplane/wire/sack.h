@@ -24,26 +24,25 @@
 
 namespace uroce {
 
-struct KeptReport {
+struct Sack {
   // PSNs that one can tell about.
   static constexpr std::uint32_t kSpan = 1'024;
 
   std::uint32_t serial = 0;  // of the connection's reports, so that an old one isn't believed
   std::uint32_t psns = 0;    // told about, from the BTH's up to the newest kept one
-  std::bitset<kSpan> kept{};
+  std::bitset<kSpan> received{};
 };
 
-inline constexpr std::size_t kKeptAskBytes = 4;
-inline constexpr std::size_t kKeptReportBytesMax = 8 + KeptReport::kSpan / 8;
+inline constexpr std::size_t kSackRequestBytes = 4;
+inline constexpr std::size_t kSackBytesMax = 8 + Sack::kSpan / 8;
 
 // The payload of an ask.
-[[nodiscard]] std::array<std::byte, kKeptAskBytes> kept_ask();
-[[nodiscard]] bool is_kept_ask(std::span<const std::byte> payload);
+[[nodiscard]] std::array<std::byte, kSackRequestBytes> sack_request();
+[[nodiscard]] bool is_sack_request(std::span<const std::byte> payload);
 
-// Writes the payload of a report; its bytes. REQUIRES: report.psns <= KeptReport::kSpan.
-[[nodiscard]] std::size_t write_kept_report(const KeptReport& report,
-                                            std::span<std::byte, kKeptReportBytesMax> payload);
+// Writes the payload of a report; its bytes. REQUIRES: sack.psns <= Sack::kSpan.
+[[nodiscard]] std::size_t write_sack(const Sack& sack, std::span<std::byte, kSackBytesMax> payload);
 // Nothing if it isn't one of ours.
-[[nodiscard]] std::optional<KeptReport> parse_kept_report(std::span<const std::byte> payload);
+[[nodiscard]] std::optional<Sack> parse_sack(std::span<const std::byte> payload);
 
 }  // namespace uroce

@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <optional>
 
-#include "dataplane/qp/recovery/kept_reports.h"
-#include "dataplane/wire/kept_report.h"
+#include "dataplane/qp/recovery/sack_scoreboard.h"
+#include "dataplane/wire/sack.h"
 #include "tests/qp/rig.h"
 #include "tests/unit/qp/qp_pair.h"
 
@@ -18,9 +18,9 @@ using abi::WrOpcode;
 constexpr std::size_t kPacket = 1'024;
 constexpr std::uint32_t kFirst = 100;  // PairConfig::psn_a
 
-class KeptNotices : public ::testing::Test {
+class SelectiveAcks : public ::testing::Test {
  protected:
-  KeptNotices() { pair_.a.keep = pair_.b.keep = true; }
+  SelectiveAcks() { pair_.a.may_buffer = pair_.b.may_buffer = true; }
 
   void write(std::size_t packets) {
     pair_.a.post_send(rdma_wr(1, WrOpcode::kRdmaWrite, pair_.b, 0),
@@ -45,30 +45,30 @@ class KeptNotices : public ::testing::Test {
 
   // Delivers all that `b` has to send to `a`. Returns the number of reports among it.
   int to_a() {
-    int reports = 0;
+    int sacks = 0;
     for (auto& frame : pair_.transmit(pair_.b)) {
       EXPECT_EQ(parse(frame->frame), Drop::kNone);
-      reports += frame->frame.packet.opcode == Opcode::kKeptReport ? 1 : 0;
+      sacks += frame->frame.packet.opcode == Opcode::kSack ? 1 : 0;
       pair_.give(pair_.a, std::move(frame));
     }
-    return reports;
+    return sacks;
   }
 
-  Drop ask(std::span<const std::byte> payload) {
-    const auto frame = pair_.forge(pair_.b, {.opcode = Opcode::kKeptAsk}, payload);
+  Drop request(std::span<const std::byte> payload) {
+    const auto frame = pair_.forge(pair_.b, {.opcode = Opcode::kSackRequest}, payload);
     return pair_.deliver(pair_.b, *frame);
   }
-  Drop ask() { return ask(kept_ask()); }
+  Drop request() { return request(sack_request()); }
 
-  Drop report(std::uint32_t psn, std::uint32_t serial, const std::vector<std::uint32_t>& kept) {
-    KeptReport report{.serial = serial};
-    for (const std::uint32_t place : kept) {
-      report.kept.set(place);
-      report.psns = std::max(report.psns, place + 1);
+  Drop sack(std::uint32_t psn, std::uint32_t serial, const std::vector<std::uint32_t>& received) {
+    Sack sack{.serial = serial};
+    for (const std::uint32_t place : received) {
+      sack.received.set(place);
+      sack.psns = std::max(sack.psns, place + 1);
     }
-    std::array<std::byte, kKeptReportBytesMax> payload;
-    const std::size_t length = write_kept_report(report, payload);
-    const auto frame = pair_.forge(pair_.a, {.opcode = Opcode::kKeptReport, .psn = psn},
+    std::array<std::byte, kSackBytesMax> payload;
+    const std::size_t length = write_sack(sack, payload);
+    const auto frame = pair_.forge(pair_.a, {.opcode = Opcode::kSack, .psn = psn},
                                    std::span(payload).first(length));
     return pair_.deliver(pair_.a, *frame);
   }
@@ -78,15 +78,15 @@ class KeptNotices : public ::testing::Test {
 
 using Psns = std::vector<std::uint32_t>;
 
-TEST_F(KeptNotices, WithoutReportsARoundTripClosesOneHole) {
+TEST_F(SelectiveAcks, WithoutSacksARoundTripClosesOneHole) {
   write(20);
   (void)to_b({102, 105, 110});
   EXPECT_EQ(to_a(), 0) << "no report was requested";
   EXPECT_EQ(to_b(), Psns{102});
 }
 
-TEST_F(KeptNotices, AllHolesAreClosedInOneRoundTrip) {
-  EXPECT_EQ(ask(), Drop::kNone);
+TEST_F(SelectiveAcks, AllHolesAreClosedInOneRoundTrip) {
+  EXPECT_EQ(request(), Drop::kNone);
   EXPECT_EQ(to_a(), 1) << "an answer, so that the question isn't repeated";
   write(20);
   (void)to_b({102, 105, 106, 110});
@@ -95,14 +95,14 @@ TEST_F(KeptNotices, AllHolesAreClosedInOneRoundTrip) {
   (void)to_a();
   EXPECT_TRUE(pair_.a.poll_send().has_value());
   EXPECT_EQ(pair_.a.qp().counters().resends_single, 4U);
-  EXPECT_EQ(pair_.a.qp().counters().kept_reports_handled, 2U);
-  EXPECT_EQ(pair_.b.qp().counters().kept_reports_sent, 2U);
+  EXPECT_EQ(pair_.a.qp().counters().sacks_handled, 2U);
+  EXPECT_EQ(pair_.b.qp().counters().sacks_sent, 2U);
 }
 
 // The report shows packets that were sent after the retransmission of a hole, so that was lost,
 // too.
-TEST_F(KeptNotices, ALostRetransmissionIsRepeatedWithoutATimer) {
-  (void)ask();
+TEST_F(SelectiveAcks, ALostRetransmissionIsRepeatedWithoutATimer) {
+  (void)request();
   (void)to_a();
   write(20);
   (void)to_b({105});
@@ -115,8 +115,8 @@ TEST_F(KeptNotices, ALostRetransmissionIsRepeatedWithoutATimer) {
 
 // Each is acknowledged alone, as by a peer that keeps nothing; but this one has said that it keeps
 // packets.
-TEST_F(KeptNotices, AdjacentHolesDoNotCauseGoingBack) {
-  (void)ask();
+TEST_F(SelectiveAcks, AdjacentHolesDoNotCauseGoingBack) {
+  (void)request();
   (void)to_a();
   write(300);
   Psns lost;
@@ -138,8 +138,8 @@ TEST_F(KeptNotices, AdjacentHolesDoNotCauseGoingBack) {
 
 // More holes than are retransmitted at a time: the window stays open for packets that the peer
 // keeps, and the other holes follow.
-TEST_F(KeptNotices, ManyHolesAreClosedInAFewRoundTrips) {
-  (void)ask();
+TEST_F(SelectiveAcks, ManyHolesAreClosedInAFewRoundTrips) {
+  (void)request();
   (void)to_a();
   write(500);
   Psns lost;
@@ -157,8 +157,8 @@ TEST_F(KeptNotices, ManyHolesAreClosedInAFewRoundTrips) {
 }
 
 // Sends as far as the peer keeps packets, and no farther: the peer would discard the rest.
-TEST_F(KeptNotices, SendsNoFartherThanThePeerKeeps) {
-  (void)ask();
+TEST_F(SelectiveAcks, SendsNoFartherThanThePeerBuffers) {
+  (void)request();
   (void)to_a();
   write(1'000);
   Psns sent;
@@ -168,13 +168,13 @@ TEST_F(KeptNotices, SendsNoFartherThanThePeerKeeps) {
     }
     (void)to_a();
   }
-  EXPECT_EQ(*std::max_element(sent.begin(), sent.end()), kFirst + KeptPackets::kMax - 1);
-  EXPECT_EQ(pair_.b.qp().kept(true), KeptPackets::kMax - 1);
+  EXPECT_EQ(*std::max_element(sent.begin(), sent.end()), kFirst + OutOfOrderPackets::kMax - 1);
+  EXPECT_EQ(pair_.b.qp().out_of_order(true), OutOfOrderPackets::kMax - 1);
 }
 
 // The round trip of a packet that was kept until its hole was closed isn't a sample of the path.
-TEST_F(KeptNotices, AHoleIsNoRoundTripSample) {
-  (void)ask();
+TEST_F(SelectiveAcks, AHoleIsNoRoundTripSample) {
+  (void)request();
   (void)to_a();
   write(20);
   (void)to_b();
@@ -192,8 +192,8 @@ TEST_F(KeptNotices, AHoleIsNoRoundTripSample) {
 }
 
 // A READ request uses one PSN on the wire; the rest of its PSNs are for its responses.
-TEST_F(KeptNotices, ALostReadRequestAmongWrites) {
-  (void)ask();
+TEST_F(SelectiveAcks, ALostReadRequestAmongWrites) {
+  (void)request();
   (void)to_a();
   write(5);
   pair_.a.post_send(rdma_wr(2, WrOpcode::kRdmaRead, pair_.b, 0),
@@ -206,7 +206,7 @@ TEST_F(KeptNotices, ALostReadRequestAmongWrites) {
 
 // The peer has executed a READ whose response was lost: the report doesn't show the request as
 // missing, but the response must still be requested again.
-TEST_F(KeptNotices, ALostReadResponseIsStillRequestedAgain) {
+TEST_F(SelectiveAcks, ALostReadResponseIsStillRequestedAgain) {
   pair_.a.post_send(rdma_wr(1, WrOpcode::kRdmaRead, pair_.b, 0),
                     std::array{pair_.a.sge(500'000, kPacket)});
   write(3);
@@ -217,7 +217,7 @@ TEST_F(KeptNotices, ALostReadResponseIsStillRequestedAgain) {
       pair_.give(pair_.a, std::move(frame));
     }
   }
-  EXPECT_EQ(report(102, 1, {1}), Drop::kNone);
+  EXPECT_EQ(sack(102, 1, {1}), Drop::kNone);
   EXPECT_EQ(to_b(), (Psns{100, 102}));
   pair_.run();
   EXPECT_TRUE(pair_.a.poll_send().has_value());
@@ -225,8 +225,8 @@ TEST_F(KeptNotices, ALostReadResponseIsStillRequestedAgain) {
 }
 
 // Packets that the peer keeps don't fill the window.
-TEST_F(KeptNotices, TheWindowContinuesBeyondAHole) {
-  (void)ask();
+TEST_F(SelectiveAcks, TheWindowContinuesBeyondAHole) {
+  (void)request();
   (void)to_a();
   write(700);
   EXPECT_EQ(to_b({kFirst}).size(), Requester::kWindowPackets);
@@ -236,18 +236,18 @@ TEST_F(KeptNotices, TheWindowContinuesBeyondAHole) {
   EXPECT_TRUE(pair_.a.poll_send().has_value());
 }
 
-TEST_F(KeptNotices, RepeatedLossCausesOneQuestion) {
-  int asks = 0;
-  int reports = 0;
+TEST_F(SelectiveAcks, RepeatedLossCausesOneRequest) {
+  int requests = 0;
+  int sacks = 0;
   std::vector<std::uint32_t> left;
   for (std::uint32_t psn = kFirst; psn < kFirst + 600; psn += 15) {
     left.push_back(psn);
   }
   const auto lose_some = [&](const Packet& packet, bool to_b) {
-    asks += packet.opcode == Opcode::kKeptAsk ? 1 : 0;
-    reports += packet.opcode == Opcode::kKeptReport ? 1 : 0;
+    requests += packet.opcode == Opcode::kSackRequest ? 1 : 0;
+    sacks += packet.opcode == Opcode::kSack ? 1 : 0;
     const auto found = std::find(left.begin(), left.end(), packet.psn);
-    if (!to_b || packet.opcode == Opcode::kKeptAsk || found == left.end()) {
+    if (!to_b || packet.opcode == Opcode::kSackRequest || found == left.end()) {
       return false;
     }
     left.erase(found);
@@ -258,98 +258,98 @@ TEST_F(KeptNotices, RepeatedLossCausesOneQuestion) {
     pair_.run(lose_some);
     ASSERT_TRUE(pair_.a.poll_send().has_value());
   }
-  EXPECT_EQ(asks, 1);
-  EXPECT_GT(reports, 1);
+  EXPECT_EQ(requests, 1);
+  EXPECT_GT(sacks, 1);
 }
 
 // A card of another vendor drops the question, and isn't asked any number of times.
-TEST_F(KeptNotices, APeerThatDoesNotAnswerIsAskedAFewTimesOnly) {
-  std::uint32_t asks = 0;
+TEST_F(SelectiveAcks, APeerThatDoesNotAnswerIsAskedAFewTimesOnly) {
+  std::uint32_t requests = 0;
   std::uint32_t newest = kFirst;
   for (int i = 0; i < 200; ++i) {
     write(20);
     pair_.run([&](const Packet& packet, bool to_b) {
-      const bool asked = packet.opcode == Opcode::kKeptAsk;
-      asks += asked ? 1 : 0;
-      const bool lost = to_b && !asked && packet.psn == newest + 3;
+      const bool is_request = packet.opcode == Opcode::kSackRequest;
+      requests += is_request ? 1 : 0;
+      const bool lost = to_b && !is_request && packet.psn == newest + 3;
       newest += lost ? 20 : 0;
-      return asked || lost;
+      return is_request || lost;
     });
     ASSERT_TRUE(pair_.a.poll_send().has_value());
   }
-  EXPECT_EQ(asks, KeptReports::kAsksMax);
+  EXPECT_EQ(requests, SackScoreboard::kRequestsMax);
 }
 
-TEST_F(KeptNotices, OtherVendorsPacketsOfTheseOpcodesAreDropped) {
+TEST_F(SelectiveAcks, OtherVendorsPacketsOfTheseOpcodesAreDropped) {
   const std::array<std::byte, 12> other{};
-  EXPECT_EQ(ask(other), Drop::kUnknownOpcode);
-  const auto frame = pair_.forge(pair_.a, {.opcode = Opcode::kKeptReport}, other);
+  EXPECT_EQ(request(other), Drop::kUnknownOpcode);
+  const auto frame = pair_.forge(pair_.a, {.opcode = Opcode::kSack}, other);
   EXPECT_EQ(pair_.deliver(pair_.a, *frame), Drop::kUnknownOpcode);
   EXPECT_EQ(to_a(), 0);
 }
 
-TEST_F(KeptNotices, GoBackNIgnoresTheseOpcodes) {
+TEST_F(SelectiveAcks, GoBackNIgnoresTheseOpcodes) {
   pair_.a.recovery = pair_.b.recovery = Recovery::kGoBackN;
-  EXPECT_EQ(ask(), Drop::kUnknownOpcode);
-  EXPECT_EQ(report(kFirst, 1, {1}), Drop::kUnknownOpcode);
+  EXPECT_EQ(request(), Drop::kUnknownOpcode);
+  EXPECT_EQ(sack(kFirst, 1, {1}), Drop::kUnknownOpcode);
 }
 
 // Anyone who can send packets with the peer's address can forge a report: it is believed only about
 // packets that were sent, and completes nothing.
-TEST_F(KeptNotices, AForgedReportDoesNoHarm) {
+TEST_F(SelectiveAcks, AForgedSackDoesNoHarm) {
   write(20);
   (void)pair_.transmit(pair_.a);
-  EXPECT_EQ(report(kFirst, 0x7FFF'FFFF, {500}), Drop::kStaleResponse) << "never sent";
-  EXPECT_EQ(report(kFirst + 0x80'0000, 0x7FFF'FFFF, {1}), Drop::kStaleResponse) << "far away";
+  EXPECT_EQ(sack(kFirst, 0x7FFF'FFFF, {500}), Drop::kStaleResponse) << "never sent";
+  EXPECT_EQ(sack(kFirst + 0x80'0000, 0x7FFF'FFFF, {1}), Drop::kStaleResponse) << "far away";
   EXPECT_TRUE(pair_.transmit(pair_.a).empty());
   Psns all;
   for (std::uint32_t place = 0; place < 20; ++place) {
     all.push_back(place);
   }
-  EXPECT_EQ(report(kFirst, 3, all), Drop::kNone) << "earlier forgeries don't block it";
+  EXPECT_EQ(sack(kFirst, 3, all), Drop::kNone) << "earlier forgeries don't block it";
   EXPECT_FALSE(pair_.a.poll_send().has_value());
   pair_.run();
   EXPECT_TRUE(pair_.a.poll_send().has_value());
 }
 
-TEST_F(KeptNotices, AnOldReportIsDropped) {
+TEST_F(SelectiveAcks, AnOldSackIsDropped) {
   write(20);
   (void)pair_.transmit(pair_.a);
-  EXPECT_EQ(report(kFirst, 2, {1, 2, 3}), Drop::kNone);
+  EXPECT_EQ(sack(kFirst, 2, {1, 2, 3}), Drop::kNone);
   EXPECT_EQ(to_b(), Psns{kFirst});
-  EXPECT_EQ(report(kFirst, 1, {3}), Drop::kStaleResponse);
+  EXPECT_EQ(sack(kFirst, 1, {3}), Drop::kStaleResponse);
   EXPECT_TRUE(pair_.transmit(pair_.a).empty());
 }
 
 // The receiving end of XRC gets no responses, and the sending end no requests.
-TEST(KeptNoticesOfXrc, GoOneWay) {
-  const auto ask = kept_ask();
-  const Bytes payload(ask.begin(), ask.end());
+TEST(SelectiveAcksOfXrc, GoOneWay) {
+  const auto request = sack_request();
+  const Bytes payload(request.begin(), request.end());
   for (const bool receives : {false, true}) {
     QpRig rig({.type = receives ? QpType::kXrcRecv : QpType::kXrcSend});
-    (void)rig.receive({.opcode = Opcode::kKeptAsk, .dest_qpn = QpRig::kQpn}, payload);
+    (void)rig.receive({.opcode = Opcode::kSackRequest, .dest_qpn = QpRig::kQpn}, payload);
     EXPECT_EQ(rig.last_drop(), receives ? Drop::kNone : Drop::kWrongQpType);
-    (void)rig.receive({.opcode = Opcode::kKeptReport, .dest_qpn = QpRig::kQpn}, payload);
+    (void)rig.receive({.opcode = Opcode::kSack, .dest_qpn = QpRig::kQpn}, payload);
     EXPECT_EQ(rig.last_drop(), receives ? Drop::kWrongQpType : Drop::kUnknownOpcode);
   }
 }
 
-TEST_F(KeptNotices, PacketsThatThePeerHadToDiscardAreSentAgain) {
-  (void)ask();
+TEST_F(SelectiveAcks, PacketsThatThePeerHadToDiscardAreSentAgain) {
+  (void)request();
   (void)to_a();
   write(20);
   (void)to_b({105});
   (void)to_a();
-  pair_.drop_kept(pair_.b);
+  pair_.drop_out_of_order(pair_.b);
   pair_.run();
   EXPECT_TRUE(pair_.a.poll_send().has_value());
 }
 
-TEST_F(KeptNotices, AQueuePairInErrorReportsNothing) {
-  (void)ask();
+TEST_F(SelectiveAcks, AQueuePairInErrorSendsNoSacks) {
+  (void)request();
   pair_.b.to_error();
   EXPECT_TRUE(pair_.transmit(pair_.b).empty());
-  EXPECT_EQ(ask(), Drop::kWrongQpState);
+  EXPECT_EQ(request(), Drop::kWrongQpState);
 }
 
 }  // namespace

@@ -16,9 +16,9 @@ namespace {
 constexpr std::uint32_t kFirst = 100;  // PairConfig::psn_a
 constexpr std::uint64_t kOtherUser = 1;
 
-class Keeping : public testing::Test {
+class OutOfOrder : public testing::Test {
  protected:
-  Keeping() : worker_({.ports = {near_.get()}, .keys = &pairs_.front().b.keys()}) {
+  OutOfOrder() : worker_({.ports = {near_.get()}, .keys = &pairs_.front().b.keys()}) {
     worker_.set_addresses(0, {parse_ip("10.0.0.2").value()});
     for (QpPair& pair : pairs_) {
       worker_.add_qp(pair.b.qp());
@@ -57,79 +57,83 @@ class Keeping : public testing::Test {
 };
 
 // All room is taken by two peers, which fall silent one after the other.
-TEST_F(Keeping, ASilentPeersFramesMakeRoom) {
+TEST_F(OutOfOrder, ASilentPeersFramesMakeRoom) {
   constexpr Time kLater = 50 * kNanosecondsPerMillisecond;
-  arrive_ahead(pairs_[0], KeptPackets::kMax, 1);
-  arrive_ahead(pairs_[1], KeptPackets::kMax, kLater);
-  EXPECT_EQ(pairs_[0].b.qp().kept(true) + pairs_[1].b.qp().kept(true), Worker::kKeptTotalMax);
+  arrive_ahead(pairs_[0], OutOfOrderPackets::kMax, 1);
+  arrive_ahead(pairs_[1], OutOfOrderPackets::kMax, kLater);
+  EXPECT_EQ(pairs_[0].b.qp().out_of_order(true) + pairs_[1].b.qp().out_of_order(true),
+            Worker::kOutOfOrderTotalMax);
   arrive_ahead(pairs_[2], 1, kLater + 1);
-  EXPECT_EQ(pairs_[2].b.qp().kept(true), 0U) << "there is no room";
+  EXPECT_EQ(pairs_[2].b.qp().out_of_order(true), 0U) << "there is no room";
   arrive_ahead(pairs_[2], 1, 5 * kLater);
-  EXPECT_EQ(pairs_[2].b.qp().kept(true), 1U);
-  EXPECT_EQ(pairs_[0].b.qp().kept(true), 0U);
+  EXPECT_EQ(pairs_[2].b.qp().out_of_order(true), 1U);
+  EXPECT_EQ(pairs_[0].b.qp().out_of_order(true), 0U);
 }
 
 // All room is taken by one user, whose peers go on.
-TEST_F(Keeping, AUserWithMuchMakesRoomForAnother) {
-  arrive_ahead(pairs_[0], KeptPackets::kMax, 1);
-  arrive_ahead(pairs_[1], KeptPackets::kMax, 1);
+TEST_F(OutOfOrder, AUserWithMuchMakesRoomForAnother) {
+  arrive_ahead(pairs_[0], OutOfOrderPackets::kMax, 1);
+  arrive_ahead(pairs_[1], OutOfOrderPackets::kMax, 1);
   arrive_ahead(pairs_[2], 1, 1);
-  EXPECT_EQ(pairs_[0].b.qp().kept(true) + pairs_[1].b.qp().kept(true), Worker::kKeptTotalMax)
+  EXPECT_EQ(pairs_[0].b.qp().out_of_order(true) + pairs_[1].b.qp().out_of_order(true),
+            Worker::kOutOfOrderTotalMax)
       << "it makes none for itself";
   constexpr std::uint32_t kFew = 10;
   arrive_ahead(pairs_[3], kFew, 1);
-  EXPECT_EQ(pairs_[3].b.qp().kept(true), kFew - 1) << "all but the first";
-  EXPECT_EQ(pairs_[0].b.qp().kept(true) + pairs_[1].b.qp().kept(true), Worker::kKeptTotalMax / 2);
+  EXPECT_EQ(pairs_[3].b.qp().out_of_order(true), kFew - 1) << "all but the first";
+  EXPECT_EQ(pairs_[0].b.qp().out_of_order(true) + pairs_[1].b.qp().out_of_order(true),
+            Worker::kOutOfOrderTotalMax / 2);
 }
 
 // More room wouldn't help a frame that is too far ahead to be kept.
-TEST_F(Keeping, OnlyAFrameThatWouldBeKeptMakesRoom) {
-  arrive_ahead(pairs_[0], KeptPackets::kMax, 1);
-  arrive_ahead(pairs_[1], KeptPackets::kMax, 1);
-  arrive_ahead(pairs_[3], 1, 1, KeptPackets::kSpan);
-  EXPECT_EQ(pairs_[0].b.qp().kept(true) + pairs_[1].b.qp().kept(true), Worker::kKeptTotalMax);
+TEST_F(OutOfOrder, OnlyAFrameThatWouldBeBufferedMakesRoom) {
+  arrive_ahead(pairs_[0], OutOfOrderPackets::kMax, 1);
+  arrive_ahead(pairs_[1], OutOfOrderPackets::kMax, 1);
+  arrive_ahead(pairs_[3], 1, 1, OutOfOrderPackets::kSpan);
+  EXPECT_EQ(pairs_[0].b.qp().out_of_order(true) + pairs_[1].b.qp().out_of_order(true),
+            Worker::kOutOfOrderTotalMax);
 }
 
 TEST(CountsByUser, KnowsWhoHasMoreThanTwiceAsMany) {
   constexpr std::uint64_t kMost = 1;
   constexpr std::uint64_t kSome = 2;
   constexpr std::uint64_t kNone = 3;
-  CountsByUser kept;
-  EXPECT_EQ(kept.who_exceeds(kNone), std::nullopt);
+  CountsByUser frames;
+  EXPECT_EQ(frames.who_exceeds(kNone), std::nullopt);
   for (int i = 0; i < 5; ++i) {
-    kept.add(kMost);
+    frames.add(kMost);
   }
-  kept.add(kSome);
-  kept.add(kSome);
-  EXPECT_EQ(kept.total(), 7U);
-  EXPECT_EQ(kept.who_exceeds(kNone), kMost);
-  EXPECT_EQ(kept.who_exceeds(kSome), kMost);
-  EXPECT_EQ(kept.who_exceeds(kMost), std::nullopt);
-  kept.remove(kMost, 1);
-  EXPECT_EQ(kept.who_exceeds(kSome), std::nullopt) << "four are only twice two";
-  kept.remove(kMost, 4);
-  EXPECT_EQ(kept.of(kMost), 0U);
-  EXPECT_EQ(kept.who_exceeds(kNone), kSome);
+  frames.add(kSome);
+  frames.add(kSome);
+  EXPECT_EQ(frames.total(), 7U);
+  EXPECT_EQ(frames.who_exceeds(kNone), kMost);
+  EXPECT_EQ(frames.who_exceeds(kSome), kMost);
+  EXPECT_EQ(frames.who_exceeds(kMost), std::nullopt);
+  frames.remove(kMost, 1);
+  EXPECT_EQ(frames.who_exceeds(kSome), std::nullopt) << "four are only twice two";
+  frames.remove(kMost, 4);
+  EXPECT_EQ(frames.of(kMost), 0U);
+  EXPECT_EQ(frames.who_exceeds(kNone), kSome);
 }
 
 // There is room, but each frame holds one of the port's buffers.
-TEST_F(Keeping, FramesForADeadPeerAreReleased) {
+TEST_F(OutOfOrder, FramesForADeadPeerAreReleased) {
   constexpr Time kSecond = kNanosecondsPerSecond;
   arrive_ahead(pairs_[0], 10, 1);
   worker_.poll(kSecond);
-  EXPECT_EQ(pairs_[0].b.qp().kept(true), 10U);
+  EXPECT_EQ(pairs_[0].b.qp().out_of_order(true), 10U);
   arrive_ahead(pairs_[1], 10, 2 * kSecond);
   EXPECT_LE(worker_.next_deadline(), 2 * kSecond + kNanosecondsPerSecond / 10);
   worker_.poll(3 * kSecond);
-  EXPECT_EQ(pairs_[0].b.qp().kept(true), 0U);
-  EXPECT_EQ(pairs_[1].b.qp().kept(true), 10U);
+  EXPECT_EQ(pairs_[0].b.qp().out_of_order(true), 0U);
+  EXPECT_EQ(pairs_[1].b.qp().out_of_order(true), 10U);
   worker_.poll(4 * kSecond + kNanosecondsPerSecond / 10);
-  EXPECT_EQ(pairs_[1].b.qp().kept(true), 0U);
+  EXPECT_EQ(pairs_[1].b.qp().out_of_order(true), 0U);
   EXPECT_EQ(worker_.next_deadline(), kNever);
 }
 
 // All of a port's buffers are kept: the missing frame couldn't come, and nobody could send.
-TEST_F(Keeping, FramesMakeRoomToSend) {
+TEST_F(OutOfOrder, FramesMakeRoomToSend) {
   arrive_ahead(pairs_[1], 10, 1);
   std::vector<Frame*> others;
   for (Frame* frame = nullptr; far_->allocate(&frame, 1) == 1;) {
@@ -146,7 +150,7 @@ TEST_F(Keeping, FramesMakeRoomToSend) {
   abi::ring(*bells, 0);
   while (worker_.poll(2)) {
   }
-  EXPECT_EQ(pairs_[1].b.qp().kept(true), 0U);
+  EXPECT_EQ(pairs_[1].b.qp().out_of_order(true), 0U);
   std::uint32_t sent = 0;
   for (Frame* frame = nullptr; far_->rx_burst(0, &frame, 1, 3) == 1; ++sent) {
     far_->release(&frame, 1);
@@ -158,12 +162,12 @@ TEST_F(Keeping, FramesMakeRoomToSend) {
 }
 
 // Frames kept for a queue pair aren't counted any more once it is removed.
-TEST_F(Keeping, ARemovedQueuePairFreesItsRoom) {
-  arrive_ahead(pairs_[0], KeptPackets::kMax, 1);
-  arrive_ahead(pairs_[1], KeptPackets::kMax, 1);
+TEST_F(OutOfOrder, ARemovedQueuePairFreesItsRoom) {
+  arrive_ahead(pairs_[0], OutOfOrderPackets::kMax, 1);
+  arrive_ahead(pairs_[1], OutOfOrderPackets::kMax, 1);
   worker_.remove_qp(pairs_[0].b.qp());
   arrive_ahead(pairs_[2], 1, 2);
-  EXPECT_EQ(pairs_[2].b.qp().kept(true), 1U);
+  EXPECT_EQ(pairs_[2].b.qp().out_of_order(true), 1U);
 }
 
 }  // namespace

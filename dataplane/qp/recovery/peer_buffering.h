@@ -17,7 +17,7 @@
 
 namespace uroce {
 
-class PeerKeeps {
+class PeerBuffering {
  public:
   // The peer has reported `psn` as missing, and has everything before it. Returns whether to
   // retransmit only the packet there, which has `count` PSNs (a READ request: as many as its
@@ -40,7 +40,7 @@ class PeerKeeps {
   }
 
   // Another uroce has reported whether it buffers.
-  void set_reported(bool keeps);
+  void set_reported(bool buffers);
 
   // Everything is retransmitted: the next acknowledgement shows nothing.
   void gone_back() { single_ = false; }

@@ -1,4 +1,4 @@
-#include "dataplane/wire/kept_report.h"
+#include "dataplane/wire/sack.h"
 
 #include <algorithm>
 
@@ -20,35 +20,34 @@ static_assert(sizeof(Head) == kHeadBytes);
 
 }  // namespace
 
-std::array<std::byte, kKeptAskBytes> kept_ask() {
-  std::array<std::byte, kKeptAskBytes> payload{};
+std::array<std::byte, kSackRequestBytes> sack_request() {
+  std::array<std::byte, kSackRequestBytes> payload{};
   layout::view<layout::Be32>(payload.data()).store(kMark);
   return payload;
 }
 
-bool is_kept_ask(std::span<const std::byte> payload) {
-  return payload.size() == kKeptAskBytes &&
+bool is_sack_request(std::span<const std::byte> payload) {
+  return payload.size() == kSackRequestBytes &&
          layout::view<layout::Be32>(payload.data()).load() == kMark;
 }
 
-std::size_t write_kept_report(const KeptReport& report,
-                              std::span<std::byte, kKeptReportBytesMax> payload) {
+std::size_t write_sack(const Sack& sack, std::span<std::byte, kSackBytesMax> payload) {
   auto& head = layout::view<Head>(payload.data());
   head.mark.store(kMark);
-  head.serial.store(report.serial);
-  const std::size_t bytes = (report.psns + kBitsInByte - 1) / kBitsInByte;
+  head.serial.store(sack.serial);
+  const std::size_t bytes = (sack.psns + kBitsInByte - 1) / kBitsInByte;
   const std::size_t padded = (bytes + kAlignment - 1) / kAlignment * kAlignment;
   std::fill_n(payload.begin() + kHeadBytes, padded, std::byte{0});
-  for (std::uint32_t i = 0; i < report.psns; ++i) {
-    if (report.kept[i]) {
+  for (std::uint32_t i = 0; i < sack.psns; ++i) {
+    if (sack.received[i]) {
       payload[kHeadBytes + i / kBitsInByte] |= std::byte{1} << i % kBitsInByte;
     }
   }
   return kHeadBytes + padded;
 }
 
-std::optional<KeptReport> parse_kept_report(std::span<const std::byte> payload) {
-  if (payload.size() < kHeadBytes || payload.size() > kKeptReportBytesMax) {
+std::optional<Sack> parse_sack(std::span<const std::byte> payload) {
+  if (payload.size() < kHeadBytes || payload.size() > kSackBytesMax) {
     return std::nullopt;
   }
   const auto& head = layout::view<Head>(payload.data());
@@ -56,14 +55,14 @@ std::optional<KeptReport> parse_kept_report(std::span<const std::byte> payload) 
     return std::nullopt;
   }
   const auto bits = payload.subspan(kHeadBytes);
-  KeptReport report{.serial = head.serial.load()};
+  Sack sack{.serial = head.serial.load()};
   for (std::uint32_t i = 0; i < bits.size() * kBitsInByte; ++i) {
     if ((bits[i / kBitsInByte] & std::byte{1} << i % kBitsInByte) != std::byte{0}) {
-      report.kept.set(i);
-      report.psns = i + 1;
+      sack.received.set(i);
+      sack.psns = i + 1;
     }
   }
-  return report;
+  return sack;
 }
 
 }  // namespace uroce

@@ -1,9 +1,9 @@
-#include "dataplane/qp/recovery/peer_keeps.h"
+#include "dataplane/qp/recovery/peer_buffering.h"
 
 namespace uroce {
 
 // Decides what to do about `psn`, now that it is known to be missing still or again.
-bool PeerKeeps::single(std::uint32_t psn, std::uint32_t count) {
+bool PeerBuffering::single(std::uint32_t psn, std::uint32_t count) {
   if (buffers_ == Buffers::kNo && ++missing_ % kTryEvery != 0) {
     single_ = false;
     return false;
@@ -15,7 +15,7 @@ bool PeerKeeps::single(std::uint32_t psn, std::uint32_t count) {
 
 // The peer advanced by a single packet. A peer that keeps does that if the next packet was lost,
 // too.
-bool PeerKeeps::advanced_by_one(std::uint32_t psn, std::uint32_t count, bool certain) {
+bool PeerBuffering::advanced_by_one(std::uint32_t psn, std::uint32_t count, bool certain) {
   single_ = false;
   ++row_;
   if (buffers_ == Buffers::kYes && row_ < (reported_ ? kRowMaxReported : kRowMax)) {
@@ -28,7 +28,7 @@ bool PeerKeeps::advanced_by_one(std::uint32_t psn, std::uint32_t count, bool cer
   return false;
 }
 
-bool PeerKeeps::resend_single(std::uint32_t psn, std::uint32_t count) {
+bool PeerBuffering::resend_single(std::uint32_t psn, std::uint32_t count) {
   const std::int32_t beyond = single_ ? psn_difference(psn, single_end_) : -1;
   if (beyond == 0) {
     return advanced_by_one(psn, count, false);
@@ -39,7 +39,7 @@ bool PeerKeeps::resend_single(std::uint32_t psn, std::uint32_t count) {
   return single(psn, count);
 }
 
-PeerKeeps::Next PeerKeeps::acknowledged(std::uint32_t unacked_psn, std::uint32_t count) {
+PeerBuffering::Next PeerBuffering::acknowledged(std::uint32_t unacked_psn, std::uint32_t count) {
   const std::int32_t beyond = single_ ? psn_difference(unacked_psn, single_end_) : -1;
   if (beyond < 0) {
     return Next::kGoOn;
@@ -55,14 +55,14 @@ PeerKeeps::Next PeerKeeps::acknowledged(std::uint32_t unacked_psn, std::uint32_t
   return advanced_by_one(unacked_psn, count, true) ? Next::kSingle : Next::kAll;
 }
 
-void PeerKeeps::set_reported(bool keeps) {
-  reported_ = keeps;
-  if (keeps) {
+void PeerBuffering::set_reported(bool buffers) {
+  reported_ = buffers;
+  if (buffers) {
     advanced_further();
   }
 }
 
-void PeerKeeps::advanced_further() {
+void PeerBuffering::advanced_further() {
   buffers_ = Buffers::kYes;
   row_ = 0;
 }

@@ -2,8 +2,8 @@
 
 // The set of out-of-order packets that are buffered for a role (what TCP calls the out-of-order
 // queue), as a bitmap by PSN. The frames belong to the caller, which passes them again in PSN order
-// (Step::kKept). A buffered packet isn't executed before its turn, so memory is written in the
-// order that the specification requires.
+// (Step::kOutOfOrder). A buffered packet isn't executed before its turn, so memory is written in
+// the order that the specification requires.
 //
 // Invariant: all set bits lie within kSpan PSNs of the role's next one, so that each PSN has a bit
 // of its own.
@@ -11,16 +11,16 @@
 #include <bitset>
 #include <cstdint>
 
-#include "dataplane/wire/kept_report.h"
 #include "dataplane/wire/psn.h"
+#include "dataplane/wire/sack.h"
 
 namespace uroce {
 
-class KeptPackets {
+class OutOfOrderPackets {
  public:
   // The largest distance from the missing packet: four windows of 1 MiB at an MTU of 4096, for what
   // our own requesters send while a packet is repaired.
-  static constexpr std::uint32_t kSpan = KeptReport::kSpan;
+  static constexpr std::uint32_t kSpan = Sack::kSpan;
   // Frames per role of a queue pair.
   static constexpr std::uint32_t kMax = 768;
 
@@ -49,7 +49,7 @@ class KeptPackets {
     }
   }
 
-  void clear() { *this = KeptPackets(); }
+  void clear() { *this = OutOfOrderPackets(); }
 
   // The address of count(), for prefetching it and what follows this object.
   [[nodiscard]] const void* line() const { return &count_; }

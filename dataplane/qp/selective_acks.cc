@@ -1,5 +1,5 @@
 // Selective acknowledgements between uroces, outside of the connection's PSN sequence
-// (wire/kept_report.h): the requester asks for reports of kept packets, the responder sends them,
+// (wire/sack.h): the requester asks for reports of kept packets, the responder sends them,
 // and the requester retransmits all holes that a report shows.
 
 #include <algorithm>
@@ -7,17 +7,17 @@
 
 #include "dataplane/qp/qp.h"
 #include "dataplane/wire/build.h"
-#include "dataplane/wire/kept_report.h"
+#include "dataplane/wire/sack.h"
 
 namespace uroce {
 
 // Another manufacturer may use the same opcodes for something else.
-[[gnu::noinline]] Drop Qp::on_kept_notice(const Packet& packet, Turn& turn) {
+[[gnu::noinline]] Drop Qp::on_sack_packet(const Packet& packet, Turn& turn) {
   if (!config_.reliable() || turn.recovery == Recovery::kGoBackN) {
     return Drop::kUnknownOpcode;
   }
-  const bool ask = packet.opcode == Opcode::kKeptAsk;
-  if (config_.type == (ask ? QpType::kXrcSend : QpType::kXrcRecv)) {
+  const bool request = packet.opcode == Opcode::kSackRequest;
+  if (config_.type == (request ? QpType::kXrcSend : QpType::kXrcRecv)) {
     return Drop::kWrongQpType;
   }
   const Drop drop = admit_outside_sequence(packet);
@@ -25,68 +25,68 @@ namespace uroce {
     return drop;
   }
   const std::span<const std::byte> payload(packet.payload, packet.payload_length);
-  if (ask) {
-    if (!is_kept_ask(payload)) {
+  if (request) {
+    if (!is_sack_request(payload)) {
       return Drop::kUnknownOpcode;
     }
-    responder_.want_reports();
+    responder_.want_sacks();
     return Drop::kNone;
   }
-  const auto report = parse_kept_report(payload);
-  return report ? requester_.on_kept_report(packet.psn, *report, turn) : Drop::kUnknownOpcode;
+  const auto sack = parse_sack(payload);
+  return sack ? requester_.on_sack(packet.psn, *sack, turn) : Drop::kUnknownOpcode;
 }
 
 // 0: nothing is kept any more. The first report announces that there are reports, whatever it
 // contains.
-std::uint32_t Responder::transmit_kept_report(Turn& turn) {
-  report_pending_ = false;
-  if (kept_.count() == 0 && report_serial_ != 0) {
+std::uint32_t Responder::transmit_sack(Turn& turn) {
+  sack_pending_ = false;
+  if (out_of_order_.count() == 0 && sack_serial_ != 0) {
     return 0;
   }
-  KeptReport report{.serial = ++report_serial_};
-  report.psns = kept_.count() == 0 ? 0 : psn_distance(expected_psn_, newest_kept_) + 1;
-  for (std::uint32_t i = 1; i < report.psns; ++i) {
-    report.kept[i] = kept_.has(psn_add(expected_psn_, i));
+  Sack sack{.serial = ++sack_serial_};
+  sack.psns =
+      out_of_order_.count() == 0 ? 0 : psn_distance(expected_psn_, newest_out_of_order_) + 1;
+  for (std::uint32_t i = 1; i < sack.psns; ++i) {
+    sack.received[i] = out_of_order_.has(psn_add(expected_psn_, i));
   }
-  std::array<std::byte, kKeptReportBytesMax> payload;
-  const std::size_t length = write_kept_report(report, payload);
+  std::array<std::byte, kSackBytesMax> payload;
+  const std::size_t length = write_sack(sack, payload);
   const Headers headers{
-      .opcode = Opcode::kKeptReport, .dest_qpn = qp_->attributes_.dest_qpn, .psn = expected_psn_};
-  ++qp_->counters_.kept_reports_sent;
+      .opcode = Opcode::kSack, .dest_qpn = qp_->attributes_.dest_qpn, .psn = expected_psn_};
+  ++qp_->counters_.sacks_sent;
   return qp_->send_small(qp_->frame_template_, headers, std::span(payload).first(length), turn);
 }
 
-std::uint32_t Requester::send_kept_ask(Turn& turn) {
+std::uint32_t Requester::send_sack_request(Turn& turn) {
   const Headers headers{
-      .opcode = Opcode::kKeptAsk, .dest_qpn = qp_.attributes_.dest_qpn, .psn = unacked_psn_};
-  const std::uint32_t bytes = qp_.send_small(qp_.frame_template_, headers, kept_ask(), turn);
+      .opcode = Opcode::kSackRequest, .dest_qpn = qp_.attributes_.dest_qpn, .psn = unacked_psn_};
+  const std::uint32_t bytes = qp_.send_small(qp_.frame_template_, headers, sack_request(), turn);
   if (bytes != 0) {
-    kept_reports_.asked();
+    scoreboard_.requested();
   }
   return bytes;
 }
 
 // The peer misses `psn`, or says so: only acknowledgements tell what it has executed.
-Drop Requester::on_kept_report(std::uint32_t psn, const KeptReport& report, const Turn& turn) {
-  const std::uint32_t newest = psn_add(psn, std::max(report.psns, 1U) - 1);
+Drop Requester::on_sack(std::uint32_t psn, const Sack& sack, const Turn& turn) {
+  const std::uint32_t newest = psn_add(psn, std::max(sack.psns, 1U) - 1);
   const bool plausible =
-      report.psns == 0 ? newest == high_psn_ || outstanding(newest) : outstanding(newest);
-  if (!sending() || rnr_waiting_ || !plausible || !kept_reports_.take(report.serial)) {
+      sack.psns == 0 ? newest == high_psn_ || outstanding(newest) : outstanding(newest);
+  if (!sending() || rnr_waiting_ || !plausible || !scoreboard_.take(sack.serial)) {
     return Drop::kStaleResponse;
   }
   on_peer_alive(turn);
-  ++qp_.counters_.kept_reports_handled;
-  peer_keeps_.set_reported(report.psns != 0);
+  ++qp_.counters_.sacks_handled;
+  peer_buffering_.set_reported(sack.psns != 0);
   // For an executed READ or atomic the hole stands for its response, which hasn't arrived.
   const auto arrived = [&](std::uint32_t at) {
     return psn_difference(at, psn) < 0
                ? !queue_.entry(index_of(at)).wants_response()
-               : psn_distance(psn, at) < report.psns && report.kept[psn_distance(psn, at)];
+               : psn_distance(psn, at) < sack.psns && sack.received[psn_distance(psn, at)];
   };
   repair_.closed(arrived, turn.now);
   std::uint32_t index = queue_.tail();
-  while (report.psns != 0 && index != begun_index_ &&
-         take_report_of(queue_.entry(index), psn, report)) {
+  while (sack.psns != 0 && index != begun_index_ && take_sack_of(queue_.entry(index), psn, sack)) {
     ++index;
   }
   return Drop::kNone;
@@ -94,9 +94,8 @@ Drop Requester::on_kept_report(std::uint32_t psn, const KeptReport& report, cons
 
 // Applies a report to one work request's packets. For a READ or an atomic it covers only the
 // request, whose PSN is the first. False: the report ends before those that follow.
-bool Requester::take_report_of(const SendEntry& entry, std::uint32_t psn,
-                               const KeptReport& report) {
-  const std::uint32_t newest = psn_add(psn, report.psns - 1);
+bool Requester::take_sack_of(const SendEntry& entry, std::uint32_t psn, const Sack& sack) {
+  const std::uint32_t newest = psn_add(psn, sack.psns - 1);
   const std::int32_t end =
       entry.wants_response() ? 1 : static_cast<std::int32_t>(entry.packet_count);
   std::int32_t i = std::max(
@@ -106,10 +105,10 @@ bool Requester::take_report_of(const SendEntry& entry, std::uint32_t psn,
     if (psn_difference(at, newest) > 0 || psn_difference(at, cursor_psn_) >= 0) {
       return false;
     }
-    if (report.kept[psn_distance(psn, at)]) {
-      kept_reports_.note(unacked_psn_, at);
+    if (sack.received[psn_distance(psn, at)]) {
+      scoreboard_.note(unacked_psn_, at);
     } else {
-      add_reported(at, entry, newest);
+      add_sack_hole(at, entry, newest);
     }
   }
   return true;
@@ -117,7 +116,7 @@ bool Requester::take_report_of(const SendEntry& entry, std::uint32_t psn,
 
 // A packet that the peer misses, although it has a later one. If there are too many, the next
 // report names the rest.
-void Requester::add_reported(std::uint32_t psn, const SendEntry& entry, std::uint32_t newest) {
+void Requester::add_sack_hole(std::uint32_t psn, const SendEntry& entry, std::uint32_t newest) {
   round_trip_.cancel();
   if (!entry.wants_response()) {
     (void)repair_.add_behind(psn, newest);
