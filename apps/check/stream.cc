@@ -228,7 +228,7 @@ void Stream::check_read_again(const Seen& seen, Position at, Position count) {
   }
   for (const Gap& gap : unanswered_.all()) {
     if (gap.from < read->first) {
-      return;  // it goes back to an earlier READ, and needn't have kept what came after that gap
+      return;  // it goes back to an earlier READ, and needn't have buffered what followed
     }
     if (gap.from < at + count) {
       // Who asks may not have seen yet what has just come by.

@@ -69,7 +69,7 @@ class Stream {
 
   void request(const Seen& seen);
   void answer(const Seen& seen);
-  // A report of what is kept (wire/sack.h) names holes as a NAK does.
+  // A SACK of another uroce (wire/sack.h) names holes as a NAK does.
   void selective_ack(const Seen& seen);
   // Nothing comes after this.
   void end(Time last);
@@ -141,7 +141,7 @@ class Stream {
   PsnGaps unanswered_;            // READ responses that later ones showed to be missing
   std::optional<Time> filled_;    // when one of those came last
   std::deque<Pending> pending_;
-  std::set<Position> named_;  // by NAKs and reports
+  std::set<Position> named_;  // by NAKs and SACKs
 
   bool spoken_ = false;        // an answer came by
   Position acknowledged_ = 0;  // by ACKs and NAKs; they don't go back

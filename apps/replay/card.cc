@@ -39,7 +39,7 @@ Card::Card(const CardPlan& plan)
   Worker::Config config;
   config.ports = {&port_};
   config.keys = &keys_;
-  // Answers are compared with those of cards that keep nothing.
+  // Answers are compared with those of cards that buffer no out-of-order packets.
   config.recovery = Recovery::kGoBackN;
   config.events = this;
   config.frames = this;

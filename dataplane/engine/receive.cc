@@ -224,7 +224,7 @@ bool Worker::State::drain_frames(Role role) {
         turn.emplace(make_turn(*entry));
       }
       last = entry;
-      // What a turn lends stays the same until memory is waited for, or frames are kept.
+      // What a turn lends stays the same until memory is waited for, or frames are buffered.
       const bool took = deliver(*entry, role, burst[i], *turn);
       if (!took || !turn->may_buffer || stalls.watches(now)) [[unlikely]] {
         turn.reset();
@@ -237,8 +237,8 @@ bool Worker::State::drain_frames(Role role) {
   return drained > 0;
 }
 
-// Passes a frame to its queue pair, or keeps it if that waits for memory or an earlier frame. True
-// if the queue pair took it.
+// Passes a frame to its queue pair, or stores it if that waits for memory or an earlier frame.
+// True if the queue pair took it.
 bool Worker::State::deliver(QpEntry& entry, Role role, Frame* frame) {
   Turn turn = make_turn(entry);
   return deliver(entry, role, frame, turn);

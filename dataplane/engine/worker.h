@@ -77,7 +77,7 @@ class Worker {
   // of which a user leaves others as much as it has.
   static constexpr std::uint32_t kParkedMax = 128;
   static constexpr std::uint32_t kParkedTotalMax = 1'024;
-  // Out-of-order frames that are kept for all queue pairs of a worker.
+  // Out-of-order frames that are buffered for all queue pairs of a worker.
   static constexpr std::uint32_t kOutOfOrderTotalMax = 1'536;
 
   struct Config {
@@ -133,8 +133,8 @@ class Worker {
   void send_posted(Qp& qp);
   void remove_qp(Qp& qp);  // also from rings, run queue and timers; parked frames are released
   // Qp::modify in a turn of this worker (flushed completions are published), then schedule.
-  // RESET and ERR release its parked and kept frames, RTR those of an earlier life that wait here,
-  // sent by it or to it.
+  // RESET and ERR release its parked and out-of-order frames, RTR those of an earlier life that
+  // wait here, sent by it or to it.
   void modify_qp(Qp& qp, const QpAttributes& attributes, std::uint32_t mask);
   // The same for a change that was validated against the state `state`. False, with nothing
   // changed, if the queue pair has failed meanwhile; RESET and ERR are valid from any state.

@@ -58,11 +58,11 @@ inline constexpr std::uint32_t kManyDoorbells = 8;
 inline constexpr std::uint32_t kTimersMax = 256;  // deadlines
 inline constexpr std::size_t kCopiesMax = 1'024;  // through /proc/PID/mem, outstanding
 inline constexpr std::uint32_t kResumesMax = 64;  // page faults, and flushes, that are over
-// Kept frames of a queue pair to which none was added for this long are released when others need
-// the room; checked this often.
+// Out-of-order frames of a queue pair to which none was added for this long are released when
+// others need the room; checked this often.
 inline constexpr Duration kOutOfOrderIdleMax = 100 * kNanosecondsPerMillisecond;
-// And after this time in any case: the peer seems to be dead, and each kept frame holds one of the
-// port's buffers.
+// And after this time in any case: the peer seems to be dead, and each of these frames holds one of
+// the port's buffers.
 inline constexpr Duration kOutOfOrderSilentMax = 2 * kNanosecondsPerSecond;
 // A queue pair that received fewer than kReadsAnsweredMin of its requested READ responses in this
 // time gives up its credits where others of its user wait for them: so few responses can't fill a

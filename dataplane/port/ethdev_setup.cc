@@ -23,7 +23,7 @@ namespace {
 
 constexpr std::uint16_t kDescriptors = 1'024;  // per queue, if the driver supports it
 // Buffers beyond those in the queues: in the workers' rings, or being built; and of each worker,
-// waiting: kept for an earlier frame, or parked for memory (Worker::kOutOfOrderTotalMax,
+// waiting: for an earlier frame, or for memory (Worker::kOutOfOrderTotalMax,
 // Worker::kParkedTotalMax).
 constexpr std::uint32_t kBuffersSpare = 2'560;
 constexpr std::uint32_t kBuffersWaiting = 2'560;

@@ -130,7 +130,7 @@ void Qp::take_attributes(const QpAttributes& from, std::uint32_t mask) {
   requester_.on_peer_alive(turn);
   const Step step = info.request ? responder_.receive(frame.packet, turn, drop)
                                  : requester_.receive(frame.packet, turn, drop);
-  // Parked packets come again; kept ones were checked when they arrived.
+  // Parked packets come again; out-of-order ones were checked when they arrived.
   if (ecn_of(frame.packet.tos) == Ecn::kCongested && step != Step::kParked && !turn.again)
       [[unlikely]] {
     note_marked(turn.now);

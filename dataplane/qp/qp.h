@@ -196,7 +196,7 @@ class Qp {
   // A request that was parked, and partly executed, was dropped.
   void on_parked_dropped(Turn& turn) { responder_.on_parked_dropped(turn); }
 
-  // Out-of-order frames that are kept for the role that takes requests, or responses;
+  // Out-of-order frames that are buffered for the role that takes requests, or responses;
   // on_out_of_order_dropped(): they were all released.
   [[nodiscard]] std::uint32_t out_of_order(bool requests) const {
     return requests ? responder_.out_of_order() : requester_.out_of_order();

@@ -1,6 +1,6 @@
-// Selective acknowledgements between uroces, outside of the connection's PSN sequence
-// (wire/sack.h): the requester asks for reports of kept packets, the responder sends them,
-// and the requester retransmits all holes that a report shows.
+// Selective acknowledgements (SACKs) between uroces, outside of the connection's PSN sequence
+// (wire/sack.h): the requester requests them, the responder tells by them which out-of-order
+// packets it has buffered, and the requester retransmits all holes that a SACK shows.
 
 #include <algorithm>
 #include <array>
@@ -36,8 +36,8 @@ namespace uroce {
   return sack ? requester_.on_sack(packet.psn, *sack, turn) : Drop::kUnknownOpcode;
 }
 
-// 0: nothing is kept any more. The first report announces that there are reports, whatever it
-// contains.
+// 0: nothing is buffered any more. The first SACK shows that the request was understood, whatever
+// it contains.
 std::uint32_t Responder::transmit_sack(Turn& turn) {
   sack_pending_ = false;
   if (out_of_order_.count() == 0 && sack_serial_ != 0) {
@@ -92,8 +92,8 @@ Drop Requester::on_sack(std::uint32_t psn, const Sack& sack, const Turn& turn) {
   return Drop::kNone;
 }
 
-// Applies a report to one work request's packets. For a READ or an atomic it covers only the
-// request, whose PSN is the first. False: the report ends before those that follow.
+// Applies a SACK to one work request's packets. For a READ or an atomic it covers only the request,
+// whose PSN is the first. False: the SACK ends before those that follow.
 bool Requester::take_sack_of(const SendEntry& entry, std::uint32_t psn, const Sack& sack) {
   const std::uint32_t newest = psn_add(psn, sack.psns - 1);
   const std::int32_t end =
@@ -114,8 +114,8 @@ bool Requester::take_sack_of(const SendEntry& entry, std::uint32_t psn, const Sa
   return true;
 }
 
-// A packet that the peer misses, although it has a later one. If there are too many, the next
-// report names the rest.
+// A packet that the peer misses, although it has a later one. If there are too many, the next SACK
+// names the rest.
 void Requester::add_sack_hole(std::uint32_t psn, const SendEntry& entry, std::uint32_t newest) {
   round_trip_.cancel();
   if (!entry.wants_response()) {

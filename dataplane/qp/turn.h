@@ -58,7 +58,7 @@ enum class [[nodiscard]] Step : std::uint8_t{
     kDone,        // the frame may be released
     kParked,      // memory is not resident: keep the frame, in order, and receive() it again after
                   // resume
-    kOutOfOrder,  // one before it is missing: keep the frame, and receive() it `again`, in the
+    kOutOfOrder,  // one before it is missing: buffer the frame, and receive() it `again`, in the
                   // order of PSNs, after each frame that is done with. Only where Turn::may_buffer
                   // allows it
 };
@@ -77,9 +77,9 @@ struct Turn {
   FaultSink* faults = nullptr;  // nullptr: there is no on-demand paging
   ReadCredits read_credits{};   // for READs that are begun
   Recovery recovery = Recovery::kSelective;
-  bool may_buffer = false;      // there is room for a frame to be kept
-  bool room_missing = false;    // set where a frame was dropped that would be kept if there were
-  bool again = false;           // the frame received is one that was kept
+  bool may_buffer = false;      // there is room for an out-of-order frame
+  bool room_missing = false;    // set where an out-of-order frame was dropped for want of room
+  bool again = false;           // the frame received is one that was buffered
   bool withheld = false;        // others come before whoever touches memory for it: its roles park
   bool many_doorbells = false;  // many queue pairs are busy: fewer of their messages are timed
   // The local peer: the queue pair at the other end, if it belongs to this worker and nothing needs

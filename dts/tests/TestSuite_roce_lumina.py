@@ -148,8 +148,8 @@ class TestRoceLumina(RoceSuite):
             Lose eight packets, and three behind them.
 
         Verify:
-            After the eighth NAK the card requests a report of the buffered packets; what the report shows missing is
-            retransmitted without a NAK for each.
+            After the eighth NAK the card requests selective acknowledgements; what a SACK shows missing is retransmitted
+            without a NAK for each.
         """
         losses = {*range(1, 16, 2), 18, 21, 24}
         for opcode in ("SEND", "WRITE"):

@@ -82,7 +82,7 @@ class Rules:
         self._acknowledged = 0  # as far as the asker knows
         self._run = None  # the next PSN of a retransmission by timeout
         self._named = set()  # PSNs, by NAKs that were given
-        self._named_by_sack = set()  # the same, by reports between uroces
+        self._named_by_sack = set()  # the same, by SACKs between uroces
         self._told = set()  # NAKs that were sent
         self._said = 0  # how far the responder's last answer acknowledged
         self._requests = Sequence(0)  # at the answerer
@@ -130,7 +130,7 @@ class Rules:
             verify(self.seen.notices[sender] <= self.seen.marked[sender], f"{entry.frame} without a mark")
 
     def _sack(self, entry, _sender, _to):
-        """Packets that it reports as buffered have arrived; the missing ones between them count as named."""
+        """Packets that it acknowledges have arrived; the missing ones between them count as named."""
         first = (entry.frame.psn - self._pair.psn) & 0xFFFFFF
         mark, _serial = struct.unpack_from("!II", entry.frame.payload)
         bits = int.from_bytes(entry.frame.payload[8:], "little")
@@ -141,7 +141,7 @@ class Rules:
             return
         self.seen.sacks += 1
         verify(mark == _SACK_MARK and all(psn < self._requests.expected or psn in self._requests.ahead for psn in received),
-               f"{entry.frame} reports {sorted(received)}; {self._requests}")
+               f"{entry.frame} acknowledges {sorted(received)}; {self._requests}")
 
     def _react(self, what, entry):
         if self._cause:

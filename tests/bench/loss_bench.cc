@@ -25,8 +25,8 @@ constexpr std::uint32_t kBulkBytes = 64U << 10U;
 constexpr std::uint32_t kSmallBytes = 8;
 constexpr std::uint32_t kMtu = 4'096;
 constexpr Duration kRoundTrip = 50 * kNanosecondsPerMicrosecond;
-// A long path: as much is posted as the peer may keep besides a window, or the program itself would
-// wait for each repair.
+// A long path: as much is posted as the peer may buffer besides a window, or the program itself
+// would wait for each repair.
 constexpr Duration kLongRoundTrip = 10 * kNanosecondsPerMillisecond;
 constexpr std::uint32_t kLongDepth = 64;
 constexpr Duration kTurn = 500;  // ns: of a worker that has something to do
@@ -198,7 +198,7 @@ void measure_goodput(Bench* bench) {
 }
 
 // Compared with go-back-N, which sends everything again from the first lost packet on; and with a
-// peer that keeps nothing, with which nothing may get worse.
+// peer that buffers nothing, with which nothing may get worse.
 void measure_go_back_n(Bench* bench) {
   const auto write = [&](double loss, Recovery sender, Recovery receiver) {
     return bench->goodput(
@@ -215,7 +215,7 @@ void measure_go_back_n(Bench* bench) {
   }
 }
 
-// As on a port that shares its network, to a peer that keeps nothing.
+// As on a port that shares its network, to a peer that buffers nothing.
 void measure_network(Bench* bench) {
   const auto write = [&](double loss) {
     return bench->goodput({.loss = loss,

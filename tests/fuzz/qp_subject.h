@@ -28,7 +28,7 @@ class QpSubject {
   // A packet of any opcode of its transport, near enough to what the queue pair expects to pass the
   // first checks.
   void receive(ByteSource& source);
-  // The notice that a uroce sends about kept packets, or something similar.
+  // A SACK or a request for SACKs, or something similar.
   void receive_sack_packet(ByteSource& source);
   // Sends a portion; every frame must parse.
   void transmit(ByteSource& source);

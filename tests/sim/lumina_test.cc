@@ -149,7 +149,7 @@ TEST_P(Lumina, CountsExactlyWhatHappened) {
 std::vector<Row> rows() {
   std::vector<Row> all;
   const Counts gap{.packet_seq_err = 1, .out_of_sequence = 1, .resends = true};
-  // The next packet was kept, and the late one arrived before a NAK was sent.
+  // The next packet was buffered, and the late one arrived before a NAK was sent.
   const Counts closed{.out_of_sequence = 1};
   Counts corrupted = gap;
   corrupted.answerer_bad_icrc = 1;

@@ -51,8 +51,8 @@ void print(const Outcome& sum) {
   std::printf("  bottlenecks marked %" PRIu64 " frames and dropped %" PRIu64 "\n", sum.marked,
               sum.overflowed);
   const RoceCounters& qps = sum.transport;
-  std::printf("  %" PRIu64 " frames kept, %" PRIu64 " sent again singly, %" PRIu64
-              " times gone back, %" PRIu64 " probes, %" PRIu64 " reports of what is kept\n",
+  std::printf("  %" PRIu64 " frames out of order, %" PRIu64 " sent again singly, %" PRIu64
+              " times gone back, %" PRIu64 " probes, %" PRIu64 " SACKs\n",
               qps.out_of_order_frames, qps.resends_single, qps.resends_gone_back, qps.tail_probes,
               qps.sacks_handled);
   std::printf("  %" PRIu64 " messages of %" PRIu64 " bytes without frames\n", qps.direct_messages,

@@ -138,7 +138,7 @@ void World::make_nodes(std::size_t bytes, const LinkConfig& link, std::uint64_t 
   Faults other = faults_;
   other.seed = random_.next();
   const auto paging_seed = [&] { return paging.chance(0.4) ? paging.next() | 1 : 0; };
-  // Mostly both ends keep packets beyond a gap, otherwise one of them, or none.
+  // Mostly both ends buffer packets beyond a gap, otherwise one of them, or none.
   Random recoveries(seed ^ kRecoverySalt);
   const auto recovery = [&] {
     return recoveries.chance(0.25) ? Recovery::kGoBackN : Recovery::kSelective;

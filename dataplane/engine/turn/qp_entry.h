@@ -27,10 +27,11 @@ struct WaitingFrames {
   static constexpr std::uint32_t kNoPlace = std::numeric_limits<std::uint32_t>::max();
 
   EnumArray<Role, std::vector<Frame*>, 2> parked{};  // for memory, oldest first
-  EnumArray<Role, std::vector<Frame*>, 2>
-      out_of_order{};        // for an earlier one that is missing, by PSN
-  Time out_of_order_at = 0;  // when the newest of those came, in the running time
-  std::uint32_t out_of_order_place = kNoPlace;  // the place among the worker's out_of_order_qps
+  // For an earlier one that is missing, by PSN; when the newest of them came, in the running time;
+  // and the queue pair's place in the worker's out_of_order_qps.
+  EnumArray<Role, std::vector<Frame*>, 2> out_of_order{};
+  Time out_of_order_at = 0;
+  std::uint32_t out_of_order_place = kNoPlace;
 };
 
 struct alignas(kCacheLine) QpEntry {

@@ -1,6 +1,6 @@
-// Frames that wait for a missing earlier one, in the order of their PSNs; passed to their queue
-// pair again as soon as it has progressed. Frames that wait for memory (paging.cc) are separate, in
-// order of arrival.
+// Out-of-order frames: they wait for a missing earlier one, in the order of their PSNs, and are
+// passed to their queue pair again as soon as it has progressed. Frames that wait for memory
+// (paging.cc) are separate, in order of arrival.
 
 #include <algorithm>
 
@@ -9,7 +9,7 @@
 
 namespace uroce {
 
-// The queue pair makes sure that none is kept twice, and limits how many.
+// The queue pair makes sure that none is buffered twice, and limits how many.
 void Worker::State::buffer_out_of_order(QpEntry& entry, Role role, Frame* frame) {
   WaitingFrames& waiting = entry.make_waiting();
   auto& frames = waiting.out_of_order[role];
@@ -28,7 +28,7 @@ void Worker::State::buffer_out_of_order(QpEntry& entry, Role role, Frame* frame)
   }
 }
 
-// If it keeps none any more, it leaves the list; the last of that takes its place.
+// If it has none any more, it leaves the list; the last of that takes its place.
 void Worker::State::unlist_out_of_order(QpEntry& entry) {
   if (entry.has_out_of_order() || entry.waiting->out_of_order_place == WaitingFrames::kNoPlace) {
     return;
@@ -40,8 +40,8 @@ void Worker::State::unlist_out_of_order(QpEntry& entry) {
   entry.waiting->out_of_order_place = WaitingFrames::kNoPlace;
 }
 
-// After a frame that the queue pair has finished: passes those that are next now. REQUIRES: some
-// are kept.
+// After a frame that the queue pair has finished: passes those that are next now. REQUIRES: there
+// are some.
 void Worker::State::deliver_out_of_order(QpEntry& entry, Role role) {
   auto& frames = entry.waiting->out_of_order[role];
   std::vector<Frame*>::difference_type given = 0;
@@ -91,8 +91,8 @@ void Worker::State::give_up_out_of_order(QpEntry& entry) {
   drop_out_of_order(entry, Role::kResponder);
 }
 
-// Queue pairs that keep frames for a silent peer give them up: sooner if the worker's limit is used
-// up.
+// Queue pairs that buffer frames of a silent peer give them up: sooner if the worker's limit is
+// used up.
 void Worker::State::drop_idle_out_of_order() {
   if (now < next_out_of_order_drop) {
     return;
@@ -124,8 +124,8 @@ void Worker::State::make_out_of_order_room(const QpEntry& entry) {
   }
 }
 
-// The port has no buffer left to send with, perhaps because they are all kept: then what is missing
-// would never come.
+// The port has no buffer left to send with, perhaps because out-of-order frames hold them all: then
+// what is missing would never come.
 void Worker::State::drop_out_of_order_on(const PortState& port) {
   for (std::size_t i = out_of_order_qps.size(); i-- > 0;) {
     if (out_of_order_qps[i]->port == port.index) {

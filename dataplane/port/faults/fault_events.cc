@@ -134,7 +134,7 @@ std::optional<std::size_t> FaultEvents::place_of(const Packet& packet, bool resp
   return all.size() - 1;
 }
 
-// Datagrams have no sequence, and congestion notifications and kept reports no PSN.
+// Datagrams have no sequence, and congestion notifications and SACKs no PSN.
 std::optional<FaultAction> FaultEvents::pass(const Packet& packet) {
   const OpcodeInfo& info = opcode_info(packet.opcode);
   if (info.transport == Transport::kUd || outside_sequence(info.operation)) {

@@ -28,7 +28,7 @@ namespace uroce {
 
 class ShmPort final : public Port {
  public:
-  // Buffers for received frames: all that a worker may keep or park (Worker::kOutOfOrderTotalMax,
+  // Buffers for received frames: all that may wait in a worker (Worker::kOutOfOrderTotalMax,
   // Worker::kParkedTotalMax), and some to receive with.
   static constexpr std::uint32_t kReceivedPerQueue = 3'072;
   // Maximum of ended connections whose frames are still held; new connections wait for these. In

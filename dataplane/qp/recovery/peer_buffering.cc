@@ -13,7 +13,7 @@ bool PeerBuffering::single(std::uint32_t psn, std::uint32_t count) {
   return true;
 }
 
-// The peer advanced by a single packet. A peer that keeps does that if the next packet was lost,
+// The peer advanced by a single packet. A peer that buffers does that if the next packet was lost,
 // too.
 bool PeerBuffering::advanced_by_one(std::uint32_t psn, std::uint32_t count, bool certain) {
   single_ = false;

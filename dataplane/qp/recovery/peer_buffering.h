@@ -39,7 +39,7 @@ class PeerBuffering {
     single_ = single_ && psn_difference(unacked_psn, single_end_) <= 0;
   }
 
-  // Another uroce has reported whether it buffers.
+  // Another uroce has sent a SACK, which shows whether it has buffered anything.
   void set_reported(bool buffers);
 
   // Everything is retransmitted: the next acknowledgement shows nothing.
@@ -50,9 +50,9 @@ class PeerBuffering {
   // How often in a row a peer may advance by a single packet: one that is known to buffer, and one
   // of which nothing is known.
   static constexpr std::uint32_t kRowMax = 4;
-  static constexpr std::uint32_t kRowMaxReported = 64;  // and one that has said that it keeps
+  static constexpr std::uint32_t kRowMaxReported = 64;  // and one that has sent SACKs
   static constexpr std::uint32_t kDoubtsMax = 2;
-  static constexpr std::uint32_t kTryEvery = 64;  // losses with a peer that keeps nothing
+  static constexpr std::uint32_t kTryEvery = 64;  // losses with a peer that buffers nothing
 
   bool single(std::uint32_t psn, std::uint32_t count);
   bool advanced_by_one(std::uint32_t psn, std::uint32_t count, bool certain);
@@ -65,7 +65,7 @@ class PeerBuffering {
   bool single_ = false;
   std::uint32_t single_end_ = 0;
   std::uint32_t row_ = 0;
-  std::uint32_t missing_ = 0;  // losses since it was found to keep nothing
+  std::uint32_t missing_ = 0;  // losses since it was found to buffer nothing
 };
 
 }  // namespace uroce

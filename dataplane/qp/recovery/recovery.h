@@ -8,7 +8,7 @@
 namespace uroce {
 
 enum class Recovery : std::uint8_t {
-  kSelective,  // only what was lost is sent again, as far as the peer keeps the rest
+  kSelective,  // only what was lost is sent again, as far as the peer buffers the rest
   kGoBackN,    // everything from the first lost packet on
 };
 

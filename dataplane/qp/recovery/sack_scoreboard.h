@@ -1,8 +1,8 @@
 #pragma once
 
-// Which out-of-order packets the peer has reported as buffered, if it is another uroce
-// (wire/sack.h): selective acknowledgements. Reports are requested once a connection has
-// lost packets repeatedly, and only a few times: other vendors' cards drop the request.
+// Which packets the peer has selectively acknowledged (TCP's scoreboard), if it is another uroce
+// (wire/sack.h). SACKs are requested once a connection has lost packets repeatedly, and only a few
+// times: other vendors' cards drop the request.
 
 #include <cstdint>
 
@@ -12,7 +12,7 @@ namespace uroce {
 
 class SackScoreboard {
  public:
-  // Every kRequestEvery-th NAK requests reports until one has come, kRequestsMax times at most.
+  // Every kRequestEvery-th NAK causes a request until a SACK has come, kRequestsMax times at most.
   static constexpr std::uint32_t kRequestEvery = 8;
   static constexpr std::uint32_t kRequestsMax = 4;
 
@@ -28,8 +28,8 @@ class SackScoreboard {
     ++requests_;
   }
 
-  // A report with this serial number was received; false if a newer one was before. Earlier reports
-  // are forgotten.
+  // A SACK with this serial number was received; false if a newer one was before. Earlier ones are
+  // forgotten.
   [[nodiscard]] bool take(std::uint32_t serial) {
     if (answered_ && static_cast<std::int32_t>(serial - serial_) <= 0) {
       return false;
@@ -57,7 +57,7 @@ class SackScoreboard {
 
  private:
   OutOfOrderPackets sacked_;  // its end and the rest lie side by side
-  bool answered_ = false;     // the peer is a uroce, and heard the question
+  bool answered_ = false;     // the peer is a uroce, and got a request
   bool request_due_ = false;
   std::uint32_t requests_ = 0;
   std::uint32_t naks_ = 0;

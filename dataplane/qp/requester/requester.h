@@ -16,8 +16,8 @@
 //   completer_read.cc    READ responses and atomic acknowledgements
 //   retransmit.cc        timeouts, going back, giving up (retry_budget.h says when)
 //   requester_repair.cc  holes sent again by themselves; the probe into a silence
-//   requester_gap.cc     answers that are kept while an earlier one is missing
-//   selective_acks.cc      what the peer says that it has kept
+//   requester_gap.cc     answers that arrive while an earlier one is missing
+//   selective_acks.cc    which out-of-order packets the peer has
 //   unreliable_requester.cc  UC and UD: sent is done
 //   direct/requester_direct.cc  without frames, to a local peer
 //   latency/requester_latency.cc  how long messages take
@@ -74,7 +74,7 @@ struct Headers;
 class Requester {
  public:
   // The window: at most this many unacknowledged packets, and about this many bytes, not counting
-  // packets that the peer has reported as buffered.
+  // packets that the peer has selectively acknowledged.
   static constexpr std::uint32_t kWindowPackets = 512;
   static constexpr std::uint32_t kWindowBytes = 1U << 20U;
   // An acknowledgement is requested every so many packets of a message; a power of two, far below
@@ -127,7 +127,7 @@ class Requester {
   // For Qp::take_directly.
   [[nodiscard]] bool take_directly(const DirectAnswer& answer, Turn& turn);
 
-  // A report of the packets that the peer has buffered, from `psn` on.
+  // A selective acknowledgement, from `psn` on.
   Drop on_sack(std::uint32_t psn, const Sack& sack, const Turn& turn);
 
   // For congestion control.
@@ -145,8 +145,8 @@ class Requester {
   [[nodiscard]] Time deadline() const;
   void on_deadline(Turn& turn);
 
-  // Out-of-order responses that the caller keeps for this requester; on_out_of_order_dropped(): it
-  // has dropped them.
+  // Out-of-order responses that the caller buffers for this requester; on_out_of_order_dropped():
+  // it has dropped them.
   [[nodiscard]] std::uint32_t out_of_order() const { return out_of_order_.count(); }
   void on_out_of_order_dropped() { out_of_order_.clear(); }
 
@@ -336,7 +336,7 @@ class Requester {
   Repair repair_;
   // What acknowledgements of frames look at, too: from the end of out_of_order_ on.
   OutOfOrderPackets out_of_order_;
-  std::uint32_t out_of_order_end_ = 0;  // behind the newest answer that was kept
+  std::uint32_t out_of_order_end_ = 0;  // behind the newest of them
   std::uint32_t probe_end_ = 0;         // what was probed last ends before it
   bool probed_ = false;                 // probe_end_ means something
   std::uint32_t flushed_ = 0;           // and not reported yet

@@ -1,6 +1,6 @@
-// A response is missing: later ones are kept, as far as the caller has room, and only the hole is
-// requested again. Responses carry no address, but their PSNs determine where they belong; they are
-// processed in order all the same. Acknowledgements and NAKs that arrive after a READ's missing
+// A response is missing: later ones are buffered, as far as the caller has room, and only the hole
+// is requested again. Responses carry no address, but their PSNs determine where they belong; they
+// are processed in order all the same. Acknowledgements and NAKs that arrive after a READ's missing
 // response wait with the others.
 
 #include "dataplane/qp/qp.h"
@@ -34,7 +34,7 @@ Step Requester::answer_missing(const Packet& packet, Turn& turn, Drop* drop) {
     *drop = Drop::kOutOfSequence;
   }
   if (out_of_order_.count() == 0) {
-    retry_implied(turn);  // otherwise the kept ones are processed first
+    retry_implied(turn);  // otherwise the buffered ones are processed first
   }
   return Step::kDone;
 }

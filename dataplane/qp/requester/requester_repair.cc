@@ -56,7 +56,7 @@ std::uint32_t Requester::oldest_count() const {
     return 1;
   }
   const std::uint32_t rest = entry.packet_count - psn_distance(entry.first_psn, unacked_psn_);
-  // Nothing is kept beyond.
+  // Nothing is buffered beyond.
   const std::uint32_t end = std::min(rest, OutOfOrderPackets::kSpan);
   std::uint32_t count = 1;
   while (count < end && !out_of_order_.has(psn_add(unacked_psn_, count))) {
@@ -116,8 +116,8 @@ void Requester::on_sequence_nak(Turn& turn) {
   }
 }
 
-// An acknowledgement arrived. It may show whether the peer keeps, after a packet was retransmitted
-// alone.
+// An acknowledgement arrived. It may show whether the peer buffers out-of-order packets, after one
+// was retransmitted alone.
 void Requester::on_ack_after_single_resend() {
   if (!peer_buffering_.watches()) {
     return;

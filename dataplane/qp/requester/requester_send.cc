@@ -59,8 +59,8 @@ bool Requester::sending() const {
   return state == QpState::kRts || state == QpState::kSqd;
 }
 
-// How many more packets may be sent. What the peer has kept has left the network, but it keeps no
-// more than OutOfOrderPackets::kMax.
+// How many more packets may be sent. What the peer has selectively acknowledged has left the
+// network, but it buffers no more than OutOfOrderPackets::kMax.
 [[gnu::always_inline]] inline std::uint32_t Requester::window_left() const {
   const std::uint32_t sent = psn_distance(unacked_psn_, cursor_psn_);
   const std::uint32_t sacked = std::min(sent, scoreboard_.count());

@@ -7,13 +7,14 @@
 //   the acknowledgement timer    nothing moved for timeout_ since an answer was asked for; when
 //                                the timer runs out again and again without a word from the peer,
 //                                each wait is twice as long as the one before, up to a bound
-//   a sequence NAK               of a peer that keeps nothing: it misses the packet that it names
+//   a sequence NAK               of a peer that buffers nothing: it misses the packet that it names
 //   an implied NAK               an answer came that passes a READ or atomic without its own, and
-//                                there is no room to keep it
+//                                there is no room to buffer it
 //   the end of an RNR wait       not a retry of retry_cnt
 //   requester_repair.cc          what it sends packet by packet isn't worth it: the probes move
-//                                one packet each, there are too many holes, or the peer kept only
-//                                the packet that was sent alone. Not a retry of retry_cnt either
+//                                one packet each, there are too many holes, or the peer buffered
+//                                nothing behind the packet that was sent alone. Not a retry of
+//                                retry_cnt either
 //
 // How many of the first three there may be is for retry_budget.h to say. NAKs can be copied by the
 // network, and many answers follow a lost one, so between two steps of progress only one retry is
@@ -65,7 +66,7 @@ void Requester::retry(Turn& turn) {
 
 // Everything outstanding was lost, or is discarded. If that happens before a window's worth has got
 // through, since the last time or the beginning, sending as much again would only lose it again:
-// the queue on the path is full, or the peer keeps nothing and loses more than a packet in each
+// the queue on the path is full, or the peer buffers nothing and loses more than a packet in each
 // window.
 void Requester::reduce_window() {
   const std::uint32_t got_through = psn_distance(window_reduced_psn_, unacked_psn_);

@@ -15,7 +15,7 @@
 // atomics), responder_extension.cc (ATOMIC WRITE and FLUSH), direct/responder_direct.cc (what comes
 // without frames), responder_transmit.cc (answers), responder_receive.cc (receive work requests and
 // their completions), responder_refuse.cc (what can't be executed), report.cc (what `uroce errors`
-// shows of that), selective_acks.cc (what is kept, told to a uroce), xrc_responder.cc (what XRC
+// shows of that), selective_acks.cc (SACKs, to a uroce), xrc_responder.cc (what XRC
 // adds), uc_responder.cc and ud_responder.cc (what is different where nothing is answered).
 
 #include <cstdint>
@@ -63,7 +63,7 @@ class Responder {
     return acknowledgement_due() || (resources_.any_pending() && (!answer_parked_ || busy_));
   }
 
-  // Whether a NAK, an acknowledgement or a report is due that needn't wait for earlier responses.
+  // Whether a NAK, an acknowledgement or a SACK is due that needn't wait for earlier responses.
   [[nodiscard]] bool acknowledgement_due() const {
     return sack_pending_ ||
            (!resources_.any_pending() && (busy_ || nak_ != PendingNak::kNone || ack_pending_));
@@ -91,15 +91,15 @@ class Responder {
   // For Qp::last_srq.
   [[nodiscard]] std::uint32_t last_srq() const { return xrc_srq_.number; }
 
-  // Out-of-order requests that the caller keeps for this responder; on_out_of_order_dropped(): it
-  // has dropped them.
+  // Out-of-order requests that the caller buffers for this responder; on_out_of_order_dropped():
+  // it has dropped them.
   [[nodiscard]] std::uint32_t out_of_order() const { return out_of_order_.count(); }
   void on_out_of_order_dropped();
 
   // Prefetches what has_work() reads, or what receiving a request accesses.
   void prefetch_answers() const { prefetch_line(out_of_order_.line()); }
   void prefetch_receiving() const { prefetch_lines(out_of_order_.line(), kHotBytes); }
-  // The peer is a uroce and asked for reports of the buffered packets.
+  // The peer is a uroce and requested selective acknowledgements.
   void want_sacks() { sacks_wanted_ = sack_pending_ = true; }
 
   [[nodiscard]] std::uint32_t expected_psn() const { return expected_psn_; }
@@ -133,7 +133,7 @@ class Responder {
   [[gnu::noinline]] void close_gap();
   void note_out_of_order(const Packet& packet);
 
-  // What is kept, for a peer that asked (selective_acks.cc).
+  // Which packets are buffered, for a peer that wants to know (selective_acks.cc).
   std::uint32_t transmit_sack(Turn& turn);
 
   // Without frames (direct/responder_direct.cc).

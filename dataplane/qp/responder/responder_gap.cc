@@ -1,6 +1,6 @@
-// A request is missing: requests ahead of it are kept, as far as the caller has room, and the peer
-// is told once which one is missing. A peer that resends only that one gets everything behind it
-// acknowledged, too; one that goes back sends duplicates, which are acknowledged.
+// A request is missing: requests ahead of it are buffered, as far as the caller has room, and the
+// peer is told once which one is missing. A peer that resends only that one gets everything behind
+// it acknowledged, too; one that goes back sends duplicates, which are acknowledged.
 
 #include "dataplane/qp/qp.h"
 #include "dataplane/qp/responder/responder.h"
@@ -42,7 +42,7 @@ void Responder::announce_gap(const Packet& packet) {
   sack_pending_ = sacks_wanted_;
 }
 
-// Reports to the peer when a hole opens or closes, and when the peer requests an acknowledgement.
+// A SACK is sent when a hole opens or closes, and when the peer requests an acknowledgement.
 void Responder::note_out_of_order(const Packet& packet) {
   const std::int32_t beyond =
       out_of_order_.count() == 1 ? 0 : psn_difference(packet.psn, newest_out_of_order_);
@@ -53,7 +53,7 @@ void Responder::note_out_of_order(const Packet& packet) {
 }
 
 // The missing packet arrived. A NAK that wasn't sent yet is still needed if packets behind the one
-// that is expected now have arrived and aren't among the kept ones to be executed next.
+// that is expected now have arrived and aren't among the buffered ones to be executed next.
 void Responder::close_gap() {
   gap_after_rnr_ = false;
   if (nak_ == PendingNak::kSequence && psn_difference(gap_psn_, expected_psn_) >= 0) {

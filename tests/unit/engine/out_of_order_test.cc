@@ -1,4 +1,4 @@
-// Frames that a worker keeps for several queue pairs until a missing one arrives.
+// Out-of-order frames that a worker buffers for several queue pairs until a missing one arrives.
 
 #include <gtest/gtest.h>
 
@@ -85,7 +85,7 @@ TEST_F(OutOfOrder, AUserWithMuchMakesRoomForAnother) {
             Worker::kOutOfOrderTotalMax / 2);
 }
 
-// More room wouldn't help a frame that is too far ahead to be kept.
+// More room wouldn't help a frame that is too far ahead to be buffered.
 TEST_F(OutOfOrder, OnlyAFrameThatWouldBeBufferedMakesRoom) {
   arrive_ahead(pairs_[0], OutOfOrderPackets::kMax, 1);
   arrive_ahead(pairs_[1], OutOfOrderPackets::kMax, 1);
@@ -132,7 +132,8 @@ TEST_F(OutOfOrder, FramesForADeadPeerAreReleased) {
   EXPECT_EQ(worker_.next_deadline(), kNever);
 }
 
-// All of a port's buffers are kept: the missing frame couldn't come, and nobody could send.
+// Out-of-order frames hold all of a port's buffers: the missing one couldn't come, and nobody could
+// send.
 TEST_F(OutOfOrder, FramesMakeRoomToSend) {
   arrive_ahead(pairs_[1], 10, 1);
   std::vector<Frame*> others;
@@ -156,12 +157,12 @@ TEST_F(OutOfOrder, FramesMakeRoomToSend) {
     far_->release(&frame, 1);
     worker_.poll(3);
   }
-  EXPECT_GE(sent, kTurnBurst) << "of those that were kept";
+  EXPECT_GE(sent, kTurnBurst) << "of those that were buffered";
   far_->release(others.data(), static_cast<std::uint32_t>(others.size()));
   worker_.remove_session(session);
 }
 
-// Frames kept for a queue pair aren't counted any more once it is removed.
+// Frames buffered for a queue pair aren't counted any more once it is removed.
 TEST_F(OutOfOrder, ARemovedQueuePairFreesItsRoom) {
   arrive_ahead(pairs_[0], OutOfOrderPackets::kMax, 1);
   arrive_ahead(pairs_[1], OutOfOrderPackets::kMax, 1);

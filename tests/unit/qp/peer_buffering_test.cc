@@ -1,4 +1,4 @@
-// Whether the peer keeps out-of-order packets, as shown by its answer after a single packet was
+// Whether the peer buffers out-of-order packets, as shown by its answer after a single packet was
 // retransmitted.
 
 #include "dataplane/qp/recovery/peer_buffering.h"
@@ -95,7 +95,7 @@ TEST_F(PeerBufferingTest, ANakFarBeyondShowsThatItBuffers) {
 TEST_F(PeerBufferingTest, APeerShownToBufferMayAdvanceByOneAFewTimes) {
   show_that_it_buffers();
   EXPECT_EQ(row(200), kRowMax);
-  EXPECT_FALSE(peer_.resend_single(300, 1)) << "after that it counts as keeping nothing";
+  EXPECT_FALSE(peer_.resend_single(300, 1)) << "after that it counts as buffering nothing";
 }
 
 TEST_F(PeerBufferingTest, APeerThatReportsBufferingMayDoSoMoreOften) {
@@ -147,7 +147,7 @@ TEST_F(PeerBufferingTest, TheNextPacketIsTheOneBehindAllPsns) {
   EXPECT_FALSE(peer_.resend_single(100 + kPsns, kPsns)) << "a doubt";
   EXPECT_TRUE(peer_.resend_single(200, kPsns));
   EXPECT_FALSE(peer_.resend_single(200 + kPsns, kPsns));
-  EXPECT_FALSE(peer_.resend_single(300, kPsns)) << "it keeps nothing";
+  EXPECT_FALSE(peer_.resend_single(300, kPsns)) << "it buffers nothing";
 }
 
 // Responses beyond the READ that was sent again, however the peer came to execute their requests.

@@ -19,7 +19,7 @@ void post_writes(QpPair& pair, std::size_t length) {
 }
 
 // Of so many packets the first is lost. It is sent again alone, and its acknowledgement shows that
-// the peer keeps nothing, so the others have to be sent again as well.
+// the peer buffers nothing, so the others have to be sent again as well.
 void lose_first_of(QpPair& pair, std::size_t packets) {
   const auto frames = pair.transmit(pair.a);
   ASSERT_EQ(frames.size(), packets);

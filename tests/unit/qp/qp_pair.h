@@ -80,8 +80,8 @@ class Endpoint : public Queues {
   // The helper for its memory; nullptr unless that is reached the slow way.
   [[nodiscard]] ProcMemThread* program() { return program_.get(); }
   Recovery recovery = Recovery::kSelective;
-  bool may_buffer = false;      // the test keeps frames that come after a missing one
-  bool again = false;           // the next frame delivered was kept
+  bool may_buffer = false;      // the test buffers frames that come after a missing one
+  bool again = false;           // the next frame delivered was buffered
   Duration absent = 0;          // time in which its worker couldn't run
   bool many_doorbells = false;  // many queue pairs of its worker ring
   Turn turn(Time now, TxBatch& tx) {
@@ -152,9 +152,9 @@ class QpPair {
   // frame.
   using Filter = std::function<bool(const Packet& packet, bool to_b)>;
   void exchange(const Filter& lost = {});
-  // Delivers a frame as deliver() does, and keeps it if the queue pair asks for that.
+  // Delivers a frame as deliver() does, and buffers it if it is out of order.
   void give(Endpoint& to, std::unique_ptr<HeapFrame> frame);
-  // Discards the frames kept for `end`, as if there were no room for them any more.
+  // Discards the frames buffered for `end`, as if there were no room for them any more.
   void drop_out_of_order(Endpoint& end);
   // As exchange(), and time advances from deadline to deadline while there are any, at most
   // `rounds` times.

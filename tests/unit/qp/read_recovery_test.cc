@@ -16,9 +16,9 @@ using abi::WrOpcode;
 
 constexpr std::size_t kFourPackets = 4'096;
 
-// A peer that keeps nothing lost the request of one of many READs. Each takes several PSNs; not
+// A peer that buffers nothing lost the request of one of many READs. Each takes several PSNs; not
 // each that follows is asked for by itself.
-TEST(ReadRecovery, GoesBackWithAPeerThatKeepsNothing) {
+TEST(ReadRecovery, GoesBackWithAPeerThatBuffersNothing) {
   constexpr std::uint64_t kOutstanding = 16;
   constexpr std::uint64_t kReads = 64;
   QpPair pair({.max_rd_atomic = kOutstanding});
@@ -53,7 +53,7 @@ TEST(ReadRecovery, GoesBackWithAPeerThatKeepsNothing) {
   EXPECT_EQ(pair.a.qp().counters().local_ack_timeout_err, 0U);
 }
 
-// How READs got through doesn't show whether the peer keeps anything.
+// How READs got through doesn't show whether the peer buffers anything.
 TEST(ReadRecovery, ARepairedReadIsForgottenOnceLaterOnesWereAnswered) {
   QpPair pair;
   pair.a.may_buffer = true;
@@ -74,7 +74,7 @@ TEST(ReadRecovery, ARepairedReadIsForgottenOnceLaterOnesWereAnswered) {
   const std::uint64_t before = pair.a.qp().counters().resends_single;
   pair.a.post_send(rdma_wr(3, WrOpcode::kRdmaWrite, pair.b, 0), std::array{pair.a.sge(0, 10'000)});
   run_and_lose_first();
-  EXPECT_EQ(pair.a.qp().counters().resends_single - before, 1U) << "it keeps nothing";
+  EXPECT_EQ(pair.a.qp().counters().resends_single - before, 1U) << "it buffers nothing";
 }
 
 // The second response to a READ is lost, and so is the repair.
@@ -156,7 +156,7 @@ TEST_F(LostRepair, IsNotNoticedByAnswersToWhatWasRequestedBefore) {
   EXPECT_TRUE(pair_.a.qp().out_of_order(false) > 0) << "what comes behind the hole waits";
 }
 
-// A READ with more responses than can be kept: its request was lost, and the probe is the whole
+// A READ with more responses than can be buffered: its request was lost, and the probe is the whole
 // request once more.
 TEST(ReadRecovery, TheProbeOfALongReadRequestsAllOfIt) {
   constexpr std::uint32_t kMtu = 256;

@@ -1,5 +1,5 @@
-// Selective repeat: packets after a hole are kept, and only the hole is retransmitted. If the peer
-// keeps nothing, everything from the hole on is, as in go-back-N.
+// Selective repeat: packets after a hole are buffered, and only the hole is retransmitted. If the
+// peer buffers nothing, everything from the hole on is, as in go-back-N.
 
 #include <gtest/gtest.h>
 
@@ -72,7 +72,7 @@ TEST_F(RecoveryTest, OnlyTheMissingPacketOfAWriteIsSentAgain) {
 }
 
 // One hole after the other: each NAK names the next one. Two adjacent holes aren't mistaken for a
-// peer that keeps nothing.
+// peer that buffers nothing.
 TEST_F(RecoveryTest, SeveralHolesAreClosedOneByOne) {
   buffering(false, true);
   post(WrOpcode::kRdmaWrite);
@@ -134,7 +134,7 @@ TEST_F(RecoveryTest, GoBackNBuffersNothingAndGoesBackAtOnce) {
   EXPECT_EQ(pair.a.qp().counters().tail_probes, 0U);
 }
 
-// READ responses after a hole are kept, and the new READ request covers the hole only.
+// READ responses after a hole are buffered, and the new READ request covers the hole only.
 TEST_F(RecoveryTest, OnlyTheMissingResponsesOfAReadAreRequestedAgain) {
   buffering(true, false);
   post(WrOpcode::kRdmaRead);
@@ -193,7 +193,7 @@ TEST_F(RecoveryTest, AResponseToAPartMayComeLate) {
   expect_done();
 }
 
-// A queue pair in error accepts no packets any more, so none may be kept for it.
+// A queue pair in error accepts no packets any more, so none may be buffered for it.
 TEST_F(RecoveryTest, NothingIsBufferedForAQueuePairInError) {
   buffering(true, true);
   post(WrOpcode::kRdmaWrite);
@@ -204,7 +204,7 @@ TEST_F(RecoveryTest, NothingIsBufferedForAQueuePairInError) {
   EXPECT_EQ(pair.b.qp().out_of_order(true), 0U);
 }
 
-// A packet isn't kept twice, nor one that is too far ahead.
+// A packet isn't buffered twice, nor one that is too far ahead.
 TEST(OutOfOrderPackets, IsBounded) {
   OutOfOrderPackets packets;
   ASSERT_TRUE(packets.may_add(0xFF'FFF0, 0x00'0001));
@@ -220,7 +220,7 @@ TEST(OutOfOrderPackets, IsBounded) {
   EXPECT_FALSE(packets.may_add(0, OutOfOrderPackets::kMax + 1));
 }
 
-// A report can name more packets than are counted.
+// A SACK can name more packets than are counted.
 TEST(SackScoreboard, NotesNoMoreThanThereIsRoomFor) {
   SackScoreboard scoreboard;
   for (std::uint32_t psn = 1; psn <= OutOfOrderPackets::kMax + 1; ++psn) {

@@ -1,4 +1,5 @@
-// Reports of kept packets, between uroces: the holes that a report shows are retransmitted at once.
+// Selective acknowledgements, between uroces: the holes that a SACK shows are retransmitted at
+// once.
 
 #include <gtest/gtest.h>
 
@@ -43,7 +44,7 @@ class SelectiveAcks : public ::testing::Test {
     return psns;
   }
 
-  // Delivers all that `b` has to send to `a`. Returns the number of reports among it.
+  // Delivers all that `b` has to send to `a`. Returns the number of SACKs among it.
   int to_a() {
     int sacks = 0;
     for (auto& frame : pair_.transmit(pair_.b)) {
@@ -81,13 +82,13 @@ using Psns = std::vector<std::uint32_t>;
 TEST_F(SelectiveAcks, WithoutSacksARoundTripClosesOneHole) {
   write(20);
   (void)to_b({102, 105, 110});
-  EXPECT_EQ(to_a(), 0) << "no report was requested";
+  EXPECT_EQ(to_a(), 0) << "no SACK was requested";
   EXPECT_EQ(to_b(), Psns{102});
 }
 
 TEST_F(SelectiveAcks, AllHolesAreClosedInOneRoundTrip) {
   EXPECT_EQ(request(), Drop::kNone);
-  EXPECT_EQ(to_a(), 1) << "an answer, so that the question isn't repeated";
+  EXPECT_EQ(to_a(), 1) << "an answer, so that the request isn't repeated";
   write(20);
   (void)to_b({102, 105, 106, 110});
   EXPECT_EQ(to_a(), 1);
@@ -99,8 +100,7 @@ TEST_F(SelectiveAcks, AllHolesAreClosedInOneRoundTrip) {
   EXPECT_EQ(pair_.b.qp().counters().sacks_sent, 2U);
 }
 
-// The report shows packets that were sent after the retransmission of a hole, so that was lost,
-// too.
+// The SACK shows packets that were sent after the retransmission of a hole, so that was lost, too.
 TEST_F(SelectiveAcks, ALostRetransmissionIsRepeatedWithoutATimer) {
   (void)request();
   (void)to_a();
@@ -113,8 +113,8 @@ TEST_F(SelectiveAcks, ALostRetransmissionIsRepeatedWithoutATimer) {
   EXPECT_EQ(to_b(), (Psns{105, 130}));
 }
 
-// Each is acknowledged alone, as by a peer that keeps nothing; but this one has said that it keeps
-// packets.
+// Each is acknowledged alone, as by a peer that buffers nothing; but the SACKs of this one have
+// shown that it does.
 TEST_F(SelectiveAcks, AdjacentHolesDoNotCauseGoingBack) {
   (void)request();
   (void)to_a();
@@ -137,7 +137,7 @@ TEST_F(SelectiveAcks, AdjacentHolesDoNotCauseGoingBack) {
 }
 
 // More holes than are retransmitted at a time: the window stays open for packets that the peer
-// keeps, and the other holes follow.
+// buffers, and the other holes follow.
 TEST_F(SelectiveAcks, ManyHolesAreClosedInAFewRoundTrips) {
   (void)request();
   (void)to_a();
@@ -156,7 +156,7 @@ TEST_F(SelectiveAcks, ManyHolesAreClosedInAFewRoundTrips) {
   EXPECT_EQ(pair_.a.qp().counters().requests_resent, lost.size());
 }
 
-// Sends as far as the peer keeps packets, and no farther: the peer would discard the rest.
+// Sends as far as the peer buffers packets, and no farther: the peer would discard the rest.
 TEST_F(SelectiveAcks, SendsNoFartherThanThePeerBuffers) {
   (void)request();
   (void)to_a();
@@ -172,7 +172,8 @@ TEST_F(SelectiveAcks, SendsNoFartherThanThePeerBuffers) {
   EXPECT_EQ(pair_.b.qp().out_of_order(true), OutOfOrderPackets::kMax - 1);
 }
 
-// The round trip of a packet that was kept until its hole was closed isn't a sample of the path.
+// The round trip of a packet that was buffered until its hole was closed isn't a sample of the
+// path.
 TEST_F(SelectiveAcks, AHoleIsNoRoundTripSample) {
   (void)request();
   (void)to_a();
@@ -204,7 +205,7 @@ TEST_F(SelectiveAcks, ALostReadRequestAmongWrites) {
   EXPECT_EQ(to_b(), (Psns{101, 105}));
 }
 
-// The peer has executed a READ whose response was lost: the report doesn't show the request as
+// The peer has executed a READ whose response was lost: the SACK doesn't show the request as
 // missing, but the response must still be requested again.
 TEST_F(SelectiveAcks, ALostReadResponseIsStillRequestedAgain) {
   pair_.a.post_send(rdma_wr(1, WrOpcode::kRdmaRead, pair_.b, 0),
@@ -224,7 +225,7 @@ TEST_F(SelectiveAcks, ALostReadResponseIsStillRequestedAgain) {
   EXPECT_TRUE(pair_.a.poll_send().has_value());
 }
 
-// Packets that the peer keeps don't fill the window.
+// Packets that the peer has buffered don't fill the window.
 TEST_F(SelectiveAcks, TheWindowContinuesBeyondAHole) {
   (void)request();
   (void)to_a();
@@ -262,7 +263,7 @@ TEST_F(SelectiveAcks, RepeatedLossCausesOneRequest) {
   EXPECT_GT(sacks, 1);
 }
 
-// A card of another vendor drops the question, and isn't asked any number of times.
+// A card of another vendor drops the request, which isn't repeated any number of times.
 TEST_F(SelectiveAcks, APeerThatDoesNotAnswerIsAskedAFewTimesOnly) {
   std::uint32_t requests = 0;
   std::uint32_t newest = kFirst;
@@ -294,7 +295,7 @@ TEST_F(SelectiveAcks, GoBackNIgnoresTheseOpcodes) {
   EXPECT_EQ(sack(kFirst, 1, {1}), Drop::kUnknownOpcode);
 }
 
-// Anyone who can send packets with the peer's address can forge a report: it is believed only about
+// Anyone who can send packets with the peer's address can forge a SACK: it is believed only about
 // packets that were sent, and completes nothing.
 TEST_F(SelectiveAcks, AForgedSackDoesNoHarm) {
   write(20);
