@@ -18,8 +18,8 @@
 #include "abi/memory_records.h"
 #include "base/sanitized.h"
 #include "control/commands/command_table.h"
-#include "tests/unit/control/commands/failing_allocations.h"
 #include "tests/unit/control/program.h"
+#include "tests/unit/failing_allocations.h"
 
 namespace uroce::control {
 

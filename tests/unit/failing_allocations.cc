@@ -1,4 +1,4 @@
-#include "tests/unit/control/commands/failing_allocations.h"
+#include "tests/unit/failing_allocations.h"
 
 #include <algorithm>
 #include <cstddef>
