@@ -3,13 +3,13 @@
 // The objects behind the pointers that programs hold. Each begins with the public structure, so
 // that a pointer to one is a pointer to the other; programs read (and some write) the public part.
 
+#include <array>
 #include <atomic>
 #include <cerrno>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <new>
-#include <vector>
 
 #include "abi/command_records.h"
 #include "abi/completion.h"
@@ -68,7 +68,8 @@ struct Context {
   abi::WakeOnce waking[abi::kWorkersMax];
   std::uint32_t workers;
   std::uint32_t ports;
-  std::vector<std::uint32_t> arenas;        // handle + 1; 0: not shared; base.context.mutex
+  // Handle + 1; 0: not shared. base.context.mutex
+  std::array<std::uint32_t, abi::kArenasMax> arenas;
   std::unique_ptr<PagingSession> paging;    // for on-demand regions; base.context.mutex
   Channel* channels;                        // not yet destroyed; base.context.mutex
   std::atomic<bool> death_announced;        // IBV_EVENT_DEVICE_FATAL was delivered

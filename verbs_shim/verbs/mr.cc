@@ -1,13 +1,11 @@
 // Memory regions and their keys.
 
 #include <cerrno>
-#include <string>
 #include <utility>
 
 #include "verbs_shim/memory/paging/unseen_changes.h"
 #include "verbs_shim/memory/pinned/registered_memory.h"
 #include "verbs_shim/objects/handle.h"
-#include "verbs_shim/objects/heap_reserve.h"
 #include "verbs_shim/objects/objects.h"
 #include "verbs_shim/socket/cancellation_disabled.h"
 #include "verbs_shim/socket/log.h"
@@ -56,17 +54,17 @@ void release(const Mr& mr) {
 
 // Describes how the daemon accesses the range: nothing for on-demand regions, for which it asks
 // later.
-Result<MemoryDescription> describe(const Mr& mr, Charging charging) {
+OrRefusal<MemoryDescription> describe(const Mr& mr, Charging charging) {
   const std::uint64_t end = address_of(mr) + mr.base.length;
   if (!on_demand(mr)) {
     return describe_memory(address_of(mr), mr.base.length, mr.access, charging);
   }
   if (!is_implicit(mr.base.addr, mr.base.length) &&
       (mr.base.length == 0 || end <= address_of(mr) || end > abi::kPagingAddressEnd)) {
-    return Error{EINVAL, "the range is empty, or reaches beyond the end of the address space"};
+    return Refusal{EINVAL, "the range is empty, or reaches beyond the end of the address space"};
   }
   if (const int error = open_paging(*of(mr.base.context))) {
-    return Error{error, "on-demand paging isn't available"};
+    return Refusal{error, "on-demand paging isn't available"};
   }
   if (!is_implicit(mr.base.addr, mr.base.length)) {
     announce_unseen(address_of(mr), end);
@@ -80,9 +78,6 @@ int register_range(Mr& mr, std::uint32_t replaces, Charging charging) {
   if (of(mr.base.context)->client.abandoned()) {
     return refuse("ibv_reg_mr", ENODEV, "the device was opened before the fork, by the parent");
   }
-  if (!hold_heap_reserve()) {
-    return refuse("ibv_reg_mr", ENOMEM, "the program has no memory left");
-  }
   const CancellationDisabled whole;  // files are opened and read under locks
   auto description = describe(mr, charging);
   if (!description) {
@@ -90,8 +85,9 @@ int register_range(Mr& mr, std::uint32_t replaces, Charging charging) {
   }
   mr.held = std::move(description->held);
   if (!description->unconverted_reason.empty()) {
-    const std::string sentence = "memory is accessed through /proc/PID/mem, which is slower: " +
-                                 description->unconverted_reason;
+    const Sentence sentence =
+        Sentence::composed("memory is accessed through /proc/PID/mem, which is slower: %s",
+                           description->unconverted_reason.c_str());
     explain("ibv_reg_mr", EOPNOTSUPP, sentence.c_str());
   }
   abi::RegMrReply reply{};

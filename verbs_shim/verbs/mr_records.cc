@@ -5,10 +5,10 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <memory>
 #include <span>
-#include <vector>
 
 #include "verbs_shim/memory/sharing/file_limit.h"
 #include "verbs_shim/socket/cancellation_disabled.h"
@@ -26,9 +26,6 @@ static_assert(sizeof(RegistrationRecord) <= kRecordMax);
 // The daemon's handle of an arena; passes the arena to the daemon the first time. REQUIRES: the
 // context's mutex. 0 or an errno value.
 int arena_handle(Context& context, std::uint32_t index, std::uint32_t& handle) {
-  if (index >= context.arenas.size()) {
-    context.arenas.resize(index + 1);
-  }
   if (context.arenas[index] == 0) {
     const Arena shared = arena(index);
     if (shared.descriptor < 0) {
@@ -87,9 +84,10 @@ int send_registration(Client& client, const abi::RegMrRequest& head,
   if (record == nullptr) {
     return ENOMEM;
   }
-  std::vector<int> passed;
+  std::array<int, kDescriptorsMax> passed{};
+  std::size_t passed_count = 0;
   for (const UniqueFd& descriptor : description.descriptors) {
-    passed.push_back(descriptor.get());
+    passed[passed_count++] = descriptor.get();
   }
   const std::span<const abi::MemoryPiece> pieces = description.pieces;
   auto& request = *reinterpret_cast<abi::RegMrRequest*>(record->bytes);
@@ -109,13 +107,13 @@ int send_registration(Client& client, const abi::RegMrRequest& head,
       return refuse("ibv_reg_mr", errno, "can't pass the list of pieces in a memfd");
     }
     request.pieces_in_file = 1;
-    passed.push_back(list.get());
+    passed[passed_count++] = list.get();
   }
   return client.exchange({.call_name = "ibv_reg_mr",
                           .command = abi::Command::kRegMr,
                           .header = request.header,
                           .length = sizeof(request) + behind,
-                          .passed = passed},
+                          .passed = std::span(passed).first(passed_count)},
                          {.header = reply.header, .size = sizeof(reply)});
 }
 

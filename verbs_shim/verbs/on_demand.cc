@@ -20,7 +20,7 @@ struct alignas(abi::AdviseMrRequest) AdviceRecord {
 
 // REQUIRES: the context's mutex.
 int open_channels(Context& context) {
-  if (const Status allowed = PagingSession::allowed(); !allowed) {
+  if (const DoneOrRefusal allowed = PagingSession::allowed(); !allowed) {
     return refuse("ibv_reg_mr", allowed.error().code, allowed.error().message.c_str());
   }
   PlainRequest request{};

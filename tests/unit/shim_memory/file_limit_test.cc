@@ -50,8 +50,8 @@ TEST(FileLimit, IsNamedInTheMessage) {
   const auto description =
       shim::describe_memory(reinterpret_cast<std::uintptr_t>(memory), kPage, kAccessLocalWrite);
   ASSERT_TRUE(description);
-  EXPECT_NE(description->unconverted_reason.find("ulimit -f"), std::string::npos)
-      << description->unconverted_reason;
+  EXPECT_NE(description->unconverted_reason.view().find("ulimit -f"), std::string::npos)
+      << description->unconverted_reason.view();
   shim::release_memory(description->held);
 }
 

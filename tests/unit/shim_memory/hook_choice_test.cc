@@ -78,10 +78,10 @@ TEST(HookChoice, MessagesNameWhatHooksAreNeededFor) {
     return;
   }
   choose("none");
-  const Status allowed = shim::PagingSession::allowed();
+  const shim::DoneOrRefusal allowed = shim::PagingSession::allowed();
   ASSERT_FALSE(allowed);
   EXPECT_EQ(allowed.error().code, EOPNOTSUPP);
-  EXPECT_NE(allowed.error().message.find("UROCE_HOOKS=none"), std::string::npos);
+  EXPECT_NE(allowed.error().message.view().find("UROCE_HOOKS=none"), std::string_view::npos);
   const auto session = shim::PagingSession::open({}, {});
   ASSERT_FALSE(session);
   EXPECT_EQ(session.error().code, EOPNOTSUPP);
@@ -89,7 +89,8 @@ TEST(HookChoice, MessagesNameWhatHooksAreNeededFor) {
   const auto description =
       shim::describe_memory(reinterpret_cast<std::uintptr_t>(memory), kPage, kAccessLocalWrite);
   ASSERT_TRUE(description);
-  EXPECT_NE(description->unconverted_reason.find("UROCE_HOOKS=none"), std::string::npos);
+  EXPECT_NE(description->unconverted_reason.view().find("UROCE_HOOKS=none"),
+            std::string_view::npos);
   shim::release_memory(description->held);
 }
 

@@ -48,7 +48,7 @@ PagingDaemon::PagingDaemon() {
   invalidate_.reset(invalidate[0]);
   thread_ = std::thread([this] { answer_invalidations(); });
   auto session = shim::PagingSession::open(UniqueFd(share[1]), UniqueFd(invalidate[1]));
-  EXPECT_TRUE(session) << (session ? "" : session.error().message);
+  EXPECT_TRUE(session) << (session ? "" : session.error().message.view());
   session_ = std::move(*session);
 }
 

@@ -156,7 +156,7 @@ TEST_F(Unprivileged, TheLimitOnLockedMemoryApplies) {
               const auto charge = [&](std::uint64_t pages, std::uint32_t access) {
                 auto result = shim::describe_memory(address, pages * kPage, access);
                 if (result) {
-                  held.push_back(result->held);
+                  held.push_back(std::move(result->held));
                 }
                 return result ? 0 : result.error().code;
               };
@@ -174,8 +174,9 @@ TEST_F(Unprivileged, TheLimitOnLockedMemoryApplies) {
                 return 3;
               }
               const auto refused = shim::describe_memory(address, 2 * kPage, kWriting);
-              const bool named = refused.error().message.find("16 KiB") != std::string::npos &&
-                                 refused.error().message.find("ulimit -l") != std::string::npos;
+              const bool named =
+                  refused.error().message.view().find("16 KiB") != std::string::npos &&
+                  refused.error().message.view().find("ulimit -l") != std::string::npos;
               return named ? 0 : 4;
             }),
             0);

@@ -110,9 +110,10 @@ TEST(Watching, SurvivesALaterHook) {
   expect_drops_are_seen(daemon);
   EXPECT_GE(foreign_munmaps, 1U);
   // Some calls aren't seen now, so nothing can be paged on demand.
-  const Status watched = shim::patch_libc();
+  const shim::DoneOrRefusal watched = shim::patch_libc();
   ASSERT_FALSE(watched);
-  EXPECT_NE(watched.error().message.find("munmap"), std::string::npos) << watched.error().message;
+  EXPECT_NE(watched.error().message.view().find("munmap"), std::string::npos)
+      << watched.error().message.view();
 }
 
 TEST(Watching, HooksAgainWhenLibcIsRestored) {
@@ -140,8 +141,8 @@ TEST(Watching, MemoryIsLeftAloneWhereDropsCannotBeSeen) {
   const auto description =
       shim::describe_memory(reinterpret_cast<std::uintptr_t>(memory), 4 * kPage, kAccessLocalWrite);
   ASSERT_TRUE(description);
-  EXPECT_NE(description->unconverted_reason.find("madvise"), std::string::npos)
-      << description->unconverted_reason;
+  EXPECT_NE(description->unconverted_reason.view().find("madvise"), std::string::npos)
+      << description->unconverted_reason.view();
   shim::release_memory(description->held);
   StandIn daemon;
   const Registered shared = daemon.share(memory, 4 * kPage);
@@ -217,9 +218,9 @@ TEST(Watching, MemoryIsLeftAloneWhereCoresCannotBeSynchronized) {
   const auto description =
       shim::describe_memory(reinterpret_cast<std::uintptr_t>(memory), 4 * kPage, kAccessLocalWrite);
   ASSERT_TRUE(description);
-  EXPECT_NE(description->unconverted_reason.find("membarrier"), std::string::npos)
-      << description->unconverted_reason;
-  EXPECT_EQ(description->pieces.at(0).kind, abi::PieceKind::kProcMem);
+  EXPECT_NE(description->unconverted_reason.view().find("membarrier"), std::string::npos)
+      << description->unconverted_reason.view();
+  EXPECT_EQ(description->pieces.front().kind, abi::PieceKind::kProcMem);
   shim::release_memory(description->held);
   stop = true;
   stop.notify_all();

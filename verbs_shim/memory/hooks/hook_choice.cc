@@ -66,9 +66,9 @@ bool is_statically_linked(std::span<const ElfW(Phdr)> headers) {
   return !found;
 }
 
-Status hooks_allowed() {
+DoneOrRefusal hooks_allowed() {
   static const char* const reason = why_not();
-  return reason == nullptr ? ok() : Status(Error{EOPNOTSUPP, reason});
+  return reason == nullptr ? DoneOrRefusal(Done{}) : Refusal{EOPNOTSUPP, reason};
 }
 
 }  // namespace uroce::shim

@@ -8,13 +8,13 @@
 
 #include <span>
 
-#include "base/result.h"
+#include "verbs_shim/memory/sharing/refusal.h"
 
 namespace uroce::shim {
 
 // Error: EOPNOTSUPP, with a sentence that names the unavailable feature. The variable is read at
 // the first call; any other value is reported then and treated as the default.
-Status hooks_allowed();
+DoneOrRefusal hooks_allowed();
 
 // Whether the program is statically linked, and loaded us by dlopen. `headers`: those of the
 // program that the kernel passed to it; empty: none.

@@ -7,7 +7,6 @@
 #include <cerrno>
 #include <cstring>
 #include <iterator>
-#include <string>
 
 #include "base/page.h"
 #include "verbs_shim/memory/hooks/code_change.h"
@@ -221,16 +220,16 @@ bool hook(const Target& target) {
 
 }  // namespace
 
-Status patch_libc() {
+DoneOrRefusal patch_libc() {
   if (!write_far_jumps()) {
-    return Error{EOPNOTSUPP,
-                 "libc's calls can't be watched: it isn't glibc, this library has one of its own "
-                 "(dlmopen), or the system forbids it"};
+    return Refusal{EOPNOTSUPP,
+                   "libc's calls can't be watched: it isn't glibc, this library has one of its own "
+                   "(dlmopen), or the system forbids it"};
   }
   if (!synchronize_cores() && !one_thread()) {
-    return Error{EOPNOTSUPP,
-                 "libc's calls can't be watched: the system refuses membarrier(2), without which "
-                 "code that other threads run must not be changed"};
+    return Refusal{EOPNOTSUPP,
+                   "libc's calls can't be watched: the system refuses membarrier(2), without which "
+                   "code that other threads run must not be changed"};
   }
   const char* refused = nullptr;
   for (Target& target : targets) {
@@ -242,11 +241,13 @@ Status patch_libc() {
   }
   (void)synchronize_cores();  // has succeeded before, or this is the only thread
   if (refused != nullptr) {
-    return Error{EOPNOTSUPP, std::string("libc's ") + refused +
-                                 " can't be watched: another library has hooked it in a way of its "
-                                 "own, it isn't glibc's, or the system forbids it"};
+    return Refusal{EOPNOTSUPP,
+                   Sentence::composed("libc's %s can't be watched: another library has hooked it "
+                                      "in a way of its own, it isn't glibc's, or the system "
+                                      "forbids it",
+                                      refused)};
   }
-  return ok();
+  return Done{};
 }
 
 }  // namespace uroce::shim

@@ -4,14 +4,14 @@
 // whatever library's tables, from libraries loaded later, and from inside libc (malloc and
 // pthreads).
 
-#include "base/result.h"
+#include "verbs_shim/memory/sharing/refusal.h"
 
 namespace uroce::shim {
 
 // Hooks all of them that aren't hooked yet. One caller at a time. Doesn't use the loader, nor the
-// heap unless it fails. Error: EOPNOTSUPP with a sentence that names the function that can't be
+// heap. Error: EOPNOTSUPP with a sentence that names the function that can't be
 // hooked; others may then be hooked, which is harmless.
-Status patch_libc();
+DoneOrRefusal patch_libc();
 
 // Whether libc's madvise still calls ours, even if it has been changed since.
 bool drops_are_seen();

@@ -9,46 +9,48 @@
 namespace uroce::shim {
 namespace {
 
-Status open_address_watch(SharingState& state) {
-  return state.watch.open() ? ok()
-                            : Status(Error{ENOMEM, "no memory for the table of watched addresses"});
+DoneOrRefusal open_address_watch(SharingState& state) {
+  if (!state.watch.open()) {
+    return Refusal{ENOMEM, "no memory for the table of watched addresses"};
+  }
+  return Done{};
 }
 
 }  // namespace
 
 // Of libc's functions only madvise must be hooked. If mmap, munmap or brk isn't, pages are returned
 // to the system later; if mremap isn't, it refuses ranges of which parts are converted.
-Status watch_converted(SharingState& state) {
-  if (Status allowed = hooks_allowed(); !allowed) {
+DoneOrRefusal watch_converted(SharingState& state) {
+  if (DoneOrRefusal allowed = hooks_allowed(); !allowed) {
     return allowed;
   }
-  if (Status opened = open_address_watch(state); !opened) {
+  if (DoneOrRefusal opened = open_address_watch(state); !opened) {
     return opened;
   }
   if (drops_are_seen()) {
-    return ok();
+    return Done{};
   }
-  Status patched = patch_libc();
+  DoneOrRefusal patched = patch_libc();
   if (drops_are_seen()) {
-    return ok();
+    return Done{};
   }
-  return patched ? Status(Error{EOPNOTSUPP, "another library has hooked libc's madvise since"})
+  return patched ? Refusal{EOPNOTSUPP, "another library has hooked libc's madvise since"}
                  : std::move(patched);
 }
 
 // A fork's child starts with an empty bitmap and libc patched already.
-Status watch_all_changes(SharingState& state) {
-  if (Status allowed = hooks_allowed(); !allowed) {
+DoneOrRefusal watch_all_changes(SharingState& state) {
+  if (DoneOrRefusal allowed = hooks_allowed(); !allowed) {
     return allowed;
   }
   const std::lock_guard lock(state.mutex);
   if (state.watch.announcing()) {
-    return ok();
+    return Done{};
   }
-  if (Status opened = open_address_watch(state); !opened) {
+  if (DoneOrRefusal opened = open_address_watch(state); !opened) {
     return opened;
   }
-  if (Status patched = patch_libc(); !patched) {
+  if (DoneOrRefusal patched = patch_libc(); !patched) {
     return patched;
   }
   // Ranges registered before are marked in the bitmap, too.
@@ -58,10 +60,10 @@ Status watch_all_changes(SharingState& state) {
     }
   });
   if (!all) {
-    return Error{EMFILE, kMapCantBeRead};
+    return Refusal{EMFILE, kMapCantBeRead};
   }
   state.watch.start_announcing();
-  return ok();
+  return Done{};
 }
 
 }  // namespace uroce::shim

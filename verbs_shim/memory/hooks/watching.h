@@ -2,7 +2,7 @@
 
 // Starts routing the program's changes to its mappings through memory_calls.h.
 
-#include "base/result.h"
+#include "verbs_shim/memory/sharing/refusal.h"
 #include "verbs_shim/memory/sharing/sharing_state.h"
 
 namespace uroce::shim {
@@ -10,10 +10,10 @@ namespace uroce::shim {
 // Called before each conversion of memory: from then on, pages that the program drops are emptied.
 // Errors: as patch_libc(); memory must then stay unconverted. ENOMEM. REQUIRES: the state's mutex
 // is held.
-Status watch_converted(SharingState& state);
+DoneOrRefusal watch_converted(SharingState& state);
 
 // Called before memory is paged on demand: from then on all changes are announced. Errors: as
 // above.
-Status watch_all_changes(SharingState& state);
+DoneOrRefusal watch_all_changes(SharingState& state);
 
 }  // namespace uroce::shim

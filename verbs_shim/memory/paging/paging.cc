@@ -18,28 +18,28 @@ constexpr timeval kDaemonTimeout = {.tv_sec = 60, .tv_usec = 0};
 
 }  // namespace
 
-Status PagingSession::allowed() { return hooks_allowed(); }
+DoneOrRefusal PagingSession::allowed() { return hooks_allowed(); }
 
-Result<std::unique_ptr<PagingSession>> PagingSession::open(UniqueFd share, UniqueFd invalidate) {
+OrRefusal<std::unique_ptr<PagingSession>> PagingSession::open(UniqueFd share, UniqueFd invalidate) {
   SharingState& state = sharing_state();
-  if (Status watching = watch_all_changes(state); !watching) {
+  if (DoneOrRefusal watching = watch_all_changes(state); !watching) {
     return watching.error();
   }
   std::unique_ptr<PagingSession> session(new (std::nothrow) PagingSession);
   if (session == nullptr) {
-    return Error{ENOMEM, "no memory for the session"};
+    return Refusal{ENOMEM, "no memory for the session"};
   }
   ::setsockopt(invalidate.get(), SOL_SOCKET, SO_RCVTIMEO, &kDaemonTimeout, sizeof(kDaemonTimeout));
   session->share_.keep(std::move(share));
   session->invalidate_.keep(std::move(invalidate));
   session->place_ = state.invalidations.add(session->invalidate_);
   if (session->place_ == Invalidations::kSessionsMax) {
-    return Error{ENOSPC, "a process may have 64 sessions that page on demand"};
+    return Refusal{ENOSPC, "a process may have 64 sessions that page on demand"};
   }
   if (!session->helper_.start(state, session->share_)) {
-    return Error{ENOMEM,
-                 "can't start a thread: raise the limit of processes (ulimit -u, "
-                 "pids.max of the cgroup)"};
+    return Refusal{ENOMEM,
+                   "can't start a thread: raise the limit of processes (ulimit -u, "
+                   "pids.max of the cgroup)"};
   }
   return session;
 }

@@ -5,21 +5,21 @@
 
 #include <memory>
 
-#include "base/result.h"
 #include "base/unique_fd.h"
 #include "base/verified_descriptor.h"
 #include "verbs_shim/memory/paging/paging_helper.h"
+#include "verbs_shim/memory/sharing/refusal.h"
 
 namespace uroce::shim {
 
 class PagingSession {
  public:
   // Whether the user permits it (UROCE_HOOKS). Error: EOPNOTSUPP.
-  static Status allowed();
+  static DoneOrRefusal allowed();
   // Takes the program's ends of the two channels. From the first session in the process on, changes
   // to mappings are announced. Errors: EOPNOTSUPP if they can't be intercepted, ENOMEM, ENOSPC for
   // too many sessions.
-  static Result<std::unique_ptr<PagingSession>> open(UniqueFd share, UniqueFd invalidate);
+  static OrRefusal<std::unique_ptr<PagingSession>> open(UniqueFd share, UniqueFd invalidate);
   ~PagingSession();
   PagingSession(const PagingSession&) = delete;
   PagingSession& operator=(const PagingSession&) = delete;

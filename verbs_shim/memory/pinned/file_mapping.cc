@@ -12,19 +12,19 @@
 
 namespace uroce::shim {
 
-Result<FileMapping> map_file(int descriptor, std::uint64_t offset, std::uint64_t length,
-                             bool writable) {
+OrRefusal<FileMapping> map_file(int descriptor, std::uint64_t offset, std::uint64_t length,
+                                bool writable) {
   struct stat status = {};
   struct statfs system = {};
   if (::fstat(descriptor, &status) != 0 || ::fstatfs(descriptor, &system) != 0) {
-    return Error{EBADF, "there is no such descriptor"};
+    return Refusal{EBADF, "there is no such descriptor"};
   }
   if (!is_memory(descriptor, status)) {
-    return Error{EINVAL, "the descriptor is no dmabuf and no memfd"};
+    return Refusal{EINVAL, "the descriptor is no dmabuf and no memfd"};
   }
   const auto size = static_cast<std::uint64_t>(status.st_size);
   if (length == 0 || offset > size || length > size - offset) {
-    return Error{EINVAL, "the range is empty or reaches beyond the end of the buffer"};
+    return Refusal{EINVAL, "the range is empty or reaches beyond the end of the buffer"};
   }
   const std::uint64_t page = static_cast<std::uint32_t>(system.f_type) == HUGETLBFS_MAGIC
                                  ? static_cast<std::uint64_t>(system.f_bsize)
@@ -34,7 +34,7 @@ Result<FileMapping> map_file(int descriptor, std::uint64_t offset, std::uint64_t
   void* const start = ::mmap(nullptr, mapping.size, PROT_READ | (writable ? PROT_WRITE : 0),
                              MAP_SHARED, descriptor, static_cast<off_t>(offset - mapping.ahead));
   if (start == MAP_FAILED) {
-    return Error{errno, "the buffer can't be mapped with these rights"};
+    return Refusal{errno, "the buffer can't be mapped with these rights"};
   }
   mapping.start = static_cast<std::byte*>(start);
   return mapping;

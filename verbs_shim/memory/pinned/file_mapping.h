@@ -6,7 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "base/result.h"
+#include "verbs_shim/memory/sharing/refusal.h"
 
 namespace uroce::shim {
 
@@ -24,8 +24,8 @@ struct FileMapping {
 
 // EINVAL for a descriptor that isn't memory and for a range that is empty or exceeds the file;
 // otherwise errors of mmap().
-Result<FileMapping> map_file(int descriptor, std::uint64_t offset, std::uint64_t length,
-                             bool writable);
+OrRefusal<FileMapping> map_file(int descriptor, std::uint64_t offset, std::uint64_t length,
+                                bool writable);
 void unmap_file(const FileMapping& mapping);
 
 }  // namespace uroce::shim

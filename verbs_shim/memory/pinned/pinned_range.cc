@@ -3,7 +3,7 @@
 #include <sys/mman.h>
 
 #include <cerrno>
-#include <cstdio>
+#include <cinttypes>
 #include <utility>
 
 #include "base/page.h"
@@ -19,16 +19,10 @@ constexpr std::uint32_t kRemoteAtomic = 1U << 3U;
 constexpr std::uint32_t kMwBind = 1U << 4U;
 constexpr std::uint32_t kWriting = kLocalWrite | kRemoteWrite | kRemoteAtomic | kMwBind;
 
-std::string hexadecimal(std::uint64_t address) {
-  char text[32];
-  std::snprintf(text, sizeof(text), "0x%llx", static_cast<unsigned long long>(address));
-  return text;
-}
-
 }  // namespace
 
-Result<MemoryDescription> PinnedRange::describe(std::uint64_t address, std::uint64_t length,
-                                                std::uint32_t access) {
+OrRefusal<MemoryDescription> PinnedRange::describe(std::uint64_t address, std::uint64_t length,
+                                                   std::uint32_t access) {
   writing_ = (access & kWriting) != 0;
   RangeDescriber().run(state_,
                        {.start = page_floor(address),
@@ -36,26 +30,36 @@ Result<MemoryDescription> PinnedRange::describe(std::uint64_t address, std::uint
                         .rights = writing_ ? PROT_WRITE : PROT_READ,
                         .on_demand = false},
                        *this);
-  if (!refusal_.empty()) {
-    return Error{state_.map.failed() ? ENOMEM : EFAULT, std::move(refusal_)};
+  for (std::uint32_t i = 0; refusal_.code == 0 && i < files_.count(); ++i) {
+    if (!description_.descriptors.add(files_.take(i))) {
+      no_heap();
+    }
   }
-  for (std::uint32_t i = 0; i < files_.count(); ++i) {
-    description_.descriptors.push_back(files_.take(i));
+  if (refusal_.code != 0) {
+    return refusal_;
   }
   return std::move(description_);
 }
 
-bool PinnedRange::nothing_mapped(std::uint64_t address) {
-  refusal_ = state_.map.failed() ? kMapCantBeRead : "nothing is mapped at " + hexadecimal(address);
+bool PinnedRange::refuse(int code, const Sentence& message) {
+  refusal_ = {.code = code, .message = message};
   return false;
+}
+
+// Nothing is put after that.
+void PinnedRange::no_heap() { (void)refuse(ENOMEM, kNoHeap); }
+
+bool PinnedRange::nothing_mapped(std::uint64_t address) {
+  return state_.map.failed()
+             ? refuse(ENOMEM, kMapCantBeRead)
+             : refuse(EFAULT, Sentence::composed("nothing is mapped at 0x%" PRIx64, address));
 }
 
 // The rights with which a kernel would pin the pages.
 bool PinnedRange::no_access(std::uint64_t address) {
-  refusal_ = "the memory at " + hexadecimal(address) +
-             (writing_ ? " is mapped without PROT_WRITE, which the access flags need"
-                       : " is mapped without PROT_READ");
-  return false;
+  return refuse(EFAULT, Sentence::composed(
+                            "the memory at 0x%" PRIx64 " is mapped without %s", address,
+                            writing_ ? "PROT_WRITE, which the access flags need" : "PROT_READ"));
 }
 
 bool PinnedRange::place(const MappedArea& area, bool writable,
@@ -66,24 +70,25 @@ bool PinnedRange::place(const MappedArea& area, bool writable,
 
 bool PinnedRange::put(const abi::MemoryPiece& piece, int /*protection*/) {
   auto& pieces = description_.pieces;
-  if (pieces.empty() || !join(pieces.back(), piece)) {
-    pieces.push_back(piece);
+  if (refusal_.code == 0 && (pieces.empty() || !join(pieces.back(), piece)) && !pieces.add(piece)) {
+    no_heap();
   }
-  return true;
+  return refusal_.code == 0;
 }
 
 bool PinnedRange::may_convert(const MappedArea& /*area*/) {
-  Status watched = watch_converted(state_);
+  const DoneOrRefusal watched = watch_converted(state_);
   if (!watched) {
     description_.unconverted_reason = watched.error().message;
   }
-  return watched.has_value();
+  return static_cast<bool>(watched);
 }
 
 int PinnedRange::convert(const Conversion& conversion) {
   const int failed = state_.converter.run(conversion);
-  if (failed == 0) {
-    description_.converted.push_back({.start = conversion.start, .length = conversion.length});
+  if (failed == 0 &&
+      !description_.converted.add({.start = conversion.start, .length = conversion.length})) {
+    no_heap();
   }
   return failed;
 }

@@ -4,7 +4,6 @@
 // refused.
 
 #include <optional>
-#include <string>
 
 #include "verbs_shim/memory/pinned/registered_memory.h"
 #include "verbs_shim/memory/sharing/range_describer.h"
@@ -12,14 +11,16 @@
 
 namespace uroce::shim {
 
+inline constexpr const char* kNoHeap = "the program has no memory left to describe the region by";
+
 class PinnedRange final : private PieceSink {
  public:
   // REQUIRES: state.mutex
   explicit PinnedRange(SharingState& state) : state_(state) {}
 
   // Implements describe_memory(). REQUIRES: the range isn't empty and doesn't wrap.
-  Result<MemoryDescription> describe(std::uint64_t address, std::uint64_t length,
-                                     std::uint32_t access);
+  OrRefusal<MemoryDescription> describe(std::uint64_t address, std::uint64_t length,
+                                        std::uint32_t access);
 
  private:
   bool nothing_mapped(std::uint64_t address) override;
@@ -29,13 +30,15 @@ class PinnedRange final : private PieceSink {
   bool may_convert(const MappedArea& area) override;
   int convert(const Conversion& conversion) override;
   void not_converted(const char* why) override { description_.unconverted_reason = why; }
+  void no_heap() override;
+  bool refuse(int code, const Sentence& message);
 
   // One descriptor of a record is reserved for the list of pieces.
   static constexpr std::uint32_t kFilesMax = kDescriptorsMax - 1;
 
   SharingState& state_;
   bool writing_ = false;
-  std::string refusal_;  // empty: none
+  Refusal refusal_;  // code 0: none
   PassedFiles files_{kFilesMax};
   MemoryDescription description_;
 };

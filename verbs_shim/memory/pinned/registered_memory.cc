@@ -21,7 +21,7 @@ constexpr std::uint32_t kOnDemand = 1U << 6U;  // IBV_ACCESS_ON_DEMAND
 // charge the program, not the daemon, registered pages are populated before the daemon gets them,
 // as by a kernel that pins them. If that is impossible, the daemon's access populates them, or
 // fails.
-void populate(const std::vector<MemoryDescription::Range>& ranges) {
+void populate(const GrowingArray<MemoryDescription::Range>& ranges) {
   for (const MemoryDescription::Range& range : ranges) {
     int result = 0;
     do {
@@ -33,17 +33,33 @@ void populate(const std::vector<MemoryDescription::Range>& ranges) {
   }
 }
 
+// Pins the pieces' slots, and notes where these are. False: there is no memory for a note.
+// REQUIRES: the state's mutex.
+bool pin(SharingState& state, const GrowingArray<abi::MemoryPiece>& pieces,
+         GrowingArray<HeldMemory::Place>& places) {
+  for (const abi::MemoryPiece& piece : pieces) {
+    // Arenas have no slots for on-demand memory; unmapped memory is released at once.
+    if (piece.kind == abi::PieceKind::kArena && !state.arenas[piece.source].on_demand()) {
+      if (!places.add({.arena = piece.source, .offset = piece.offset, .length = piece.length})) {
+        return false;
+      }
+      state.arenas[piece.source].pins().add(piece.offset, piece.length);
+    }
+  }
+  return true;
+}
+
 }  // namespace
 
-Result<MemoryDescription> describe_memory(std::uint64_t address, std::uint64_t length,
-                                          std::uint32_t access, Charging charging) {
+OrRefusal<MemoryDescription> describe_memory(std::uint64_t address, std::uint64_t length,
+                                             std::uint32_t access, Charging charging) {
   if (length == 0 || address + length < address || address + length + kPage - 1 < address) {
-    return Error{EINVAL, "the range is empty or wraps around the end of the address space"};
+    return Refusal{EINVAL, "the range is empty or wraps around the end of the address space"};
   }
   const bool pinned = (access & kOnDemand) == 0;
   const bool charged = pinned && charging == Charging::kAnew;
   if (charged) {
-    if (Status charge = charge_locked_memory(address, length); !charge) {
+    if (const DoneOrRefusal charge = charge_locked_memory(address, length); !charge) {
       return charge.error();
     }
   }
@@ -64,15 +80,12 @@ Result<MemoryDescription> describe_memory(std::uint64_t address, std::uint64_t l
     held.address = address;
     held.length = length;
   }
-  for (const abi::MemoryPiece& piece : description->pieces) {
-    // Arenas have no slots for on-demand memory; unmapped memory is released at once.
-    if (piece.kind == abi::PieceKind::kArena && !state.arenas[piece.source].on_demand()) {
-      state.arenas[piece.source].pins().add(piece.offset, piece.length);
-      held.places.push_back(
-          {.arena = piece.source, .offset = piece.offset, .length = piece.length});
-    }
-  }
+  const bool pinned_all = pin(state, description->pieces, held.places);
   lock.unlock();
+  if (!pinned_all) {
+    release_memory(held);
+    return Refusal{ENOMEM, kNoHeap};
+  }
   populate(description->converted);
   return description;
 }

@@ -7,12 +7,11 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <string>
-#include <vector>
 
 #include "abi/memory_piece.h"
-#include "base/result.h"
+#include "base/memory/growing_array.h"
 #include "base/unique_fd.h"
+#include "verbs_shim/memory/sharing/refusal.h"
 
 namespace uroce::shim {
 
@@ -30,23 +29,23 @@ struct HeldMemory {
     std::uint64_t offset, length;
   };
   std::uint64_t address = 0, length = 0;  // charged
-  std::vector<Place> places;              // pinned
+  GrowingArray<Place> places;             // pinned
 };
 
 struct MemoryDescription {
   // Sorted, without gaps, whole pages. kArena: `source` is an index for arena(); the caller
   // replaces it by the daemon's handle in this session. kDescriptor: `source` is an index into
   // `descriptors`.
-  std::vector<abi::MemoryPiece> pieces;
-  std::vector<UniqueFd> descriptors;  // to be passed with the request, then closed
+  GrowingArray<abi::MemoryPiece> pieces;
+  GrowingArray<UniqueFd> descriptors;  // to be passed with the request, then closed
   HeldMemory held;
   // The ranges converted just now; only pages that were present were copied.
   struct Range {
     std::uint64_t start, length;
   };
-  std::vector<Range> converted;
+  GrowingArray<Range> converted;
   // The reason why private memory wasn't converted and is accessed by /proc/PID/mem; usually empty.
-  std::string unconverted_reason;
+  Sentence unconverted_reason;
 };
 
 // Whether a registration's memory is charged to RLIMIT_MEMLOCK. kBefore: it is already, because the
@@ -56,11 +55,12 @@ enum class Charging : std::uint8_t { kAnew, kBefore };
 // Charges the range to RLIMIT_MEMLOCK (not with IBV_ACCESS_ON_DEMAND), converts private memory, and
 // describes all of it. `access`: enum ibv_access_flags. Errors as from the kernel: EINVAL for a
 // range that wraps or is empty, EFAULT for unmapped memory or access that the mapping doesn't
-// permit, ENOMEM over the limit. After success, call release_memory() once: when the registration
+// permit, ENOMEM over the limit, and in a program that has no
+// memory left. After success, call release_memory() once: when the registration
 // has failed after all, or at deregistration.
-Result<MemoryDescription> describe_memory(std::uint64_t address, std::uint64_t length,
-                                          std::uint32_t access,
-                                          Charging charging = Charging::kAnew);
+OrRefusal<MemoryDescription> describe_memory(std::uint64_t address, std::uint64_t length,
+                                             std::uint32_t access,
+                                             Charging charging = Charging::kAnew);
 void release_memory(const HeldMemory& held);
 
 // REQUIRES: `index` came in a description of this process. Its descriptor is -1 if the program has

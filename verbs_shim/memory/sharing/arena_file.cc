@@ -68,8 +68,10 @@ std::uint64_t ArenaFile::take_slot(std::uint64_t address, std::uint64_t length) 
     return kNoPlace;
   }
   const Slot slot{.first = next_slot_, .end = next_slot_ + bytes};
+  if (!slots_.add(slot)) {
+    return kNoHeap;
+  }
   next_slot_ = slot.end;
-  slots_.push_back(slot);
   taken_since_reclaim_ += length;
   return slot.first + shift;
 }
@@ -99,21 +101,23 @@ int ArenaFile::punch(std::uint64_t offset, std::uint64_t length) const {
 // already searched.
 void ArenaFile::reclaim() {
   taken_since_reclaim_ = 0;
-  std::vector<Run> mapped;
+  GrowingArray<Run> mapped;
   for (int pass = 0; pass < 2; ++pass) {
+    bool noted = true;
     const bool all = for_each_area([&](const AreaRange& area) {
       if (owns(area)) {
-        mapped.push_back({.first = area.offset, .end = area.offset + (area.end - area.start)});
+        noted = mapped.add({.first = area.offset, .end = area.offset + (area.end - area.start)}) &&
+                noted;
       }
     });
-    if (!all) {
+    if (!all || !noted) {
       return;  // without the complete list no slot is known to be unmapped
     }
   }
   std::sort(mapped.begin(), mapped.end(),
             [](const Run& a, const Run& b) { return a.first < b.first; });
   std::uint64_t in_use = 0;
-  std::erase_if(slots_, [&](const Slot& slot) {
+  const auto unused = [&](const Slot& slot) {
     if (pins_.any(slot.first, slot.end - slot.first)) {
       return false;
     }
@@ -134,7 +138,9 @@ void ArenaFile::reclaim() {
       (void)punch(at, slot.end - at);
     }
     return !used;
-  });
+  };
+  const Slot* const kept = std::remove_if(slots_.begin(), slots_.end(), unused);
+  slots_.cut(static_cast<std::size_t>(kept - slots_.begin()));
   reclaim_at_ = std::max(kReclaimMin, in_use);
 }
 

@@ -17,9 +17,9 @@
 
 #include <atomic>
 #include <cstdint>
-#include <vector>
 
 #include "abi/memory_piece.h"
+#include "base/memory/growing_array.h"
 #include "base/verified_descriptor.h"
 #include "verbs_shim/memory/sharing/memory_map.h"
 #include "verbs_shim/memory/sharing/slot_pins.h"
@@ -62,8 +62,9 @@ class ArenaFile {
   // An unused place for `length` bytes that will be mapped at `address`, congruent to it modulo 2
   // MiB so that the kernel may use huge pages. First frees memory that the program has unmapped, if
   // that may be much. REQUIRES: !on_demand(). kNoPlace: the process has registered new memory too
-  // often.
+  // often. kNoHeap: there is no memory to note it.
   static constexpr std::uint64_t kNoPlace = ~std::uint64_t{0};
+  static constexpr std::uint64_t kNoHeap = kNoPlace - 1;
   std::uint64_t take_slot(std::uint64_t address, std::uint64_t length);
 
   // The empty place for memory at `address`; kNoPlace: the arena is used up. REQUIRES: on_demand(),
@@ -97,7 +98,7 @@ class ArenaFile {
   bool on_demand_ = false;
   SlotPins pins_;
   std::uint64_t next_slot_ = 0;
-  std::vector<Slot> slots_;                // in use, ascending
+  GrowingArray<Slot> slots_;               // in use, ascending
   std::uint64_t taken_since_reclaim_ = 0;  // bytes
   std::uint64_t reclaim_at_ = 64ULL << 20U;
 };

@@ -7,7 +7,7 @@
 
 #include <atomic>
 #include <cerrno>
-#include <string>
+#include <cinttypes>
 
 #include "base/page.h"
 
@@ -26,19 +26,20 @@ bool may_lock_anything() {
 
 }  // namespace
 
-Status charge_locked_memory(std::uint64_t address, std::uint64_t length) {
+DoneOrRefusal charge_locked_memory(std::uint64_t address, std::uint64_t length) {
   const std::uint64_t wanted = bytes_of_pages(address, length);
   const std::uint64_t before = locked_bytes.fetch_add(wanted, std::memory_order_relaxed);
   rlimit limit = {};
   if (::getrlimit(RLIMIT_MEMLOCK, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY ||
       before + wanted <= limit.rlim_cur || may_lock_anything()) {
-    return ok();
+    return Done{};
   }
   locked_bytes.fetch_sub(wanted, std::memory_order_relaxed);
-  return Error{ENOMEM, "RLIMIT_MEMLOCK allows " + std::to_string(limit.rlim_cur / 1024) +
-                           " KiB of registered memory, " + std::to_string(before / 1024) +
-                           " KiB are registered and " + std::to_string(wanted / 1024) +
-                           " KiB more were asked for: raise it (ulimit -l, in KiB)"};
+  return Refusal{ENOMEM, Sentence::composed(
+                             "RLIMIT_MEMLOCK allows %" PRIu64 " KiB of registered memory, %" PRIu64
+                             " KiB are registered and %" PRIu64
+                             " KiB more were asked for: raise it (ulimit -l, in KiB)",
+                             std::uint64_t{limit.rlim_cur} / 1024, before / 1024, wanted / 1024)};
 }
 
 void uncharge_locked_memory(std::uint64_t address, std::uint64_t length) {

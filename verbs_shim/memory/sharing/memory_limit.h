@@ -7,12 +7,12 @@
 
 #include <cstdint>
 
-#include "base/result.h"
+#include "verbs_shim/memory/sharing/refusal.h"
 
 namespace uroce::shim {
 
 // ENOMEM, with a sentence that names the limit and the registered amount.
-Status charge_locked_memory(std::uint64_t address, std::uint64_t length);
+DoneOrRefusal charge_locked_memory(std::uint64_t address, std::uint64_t length);
 void uncharge_locked_memory(std::uint64_t address, std::uint64_t length);
 
 // For a fork's child, which has no registrations.

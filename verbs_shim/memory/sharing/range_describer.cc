@@ -107,7 +107,10 @@ bool RangeDescriber::convert(std::uint64_t first, std::uint64_t end, MemoryPiece
   const std::uint64_t stop = (end + area_.page_size - 1) / area_.page_size * area_.page_size;
   const std::uint64_t offset = wanted_.on_demand ? arena.take_place(start, stop - start)
                                                  : arena.take_slot(start, stop - start);
-  if (offset == ArenaFile::kNoPlace) {
+  if (offset == ArenaFile::kNoHeap) {
+    sink_->no_heap();
+  }
+  if (offset == ArenaFile::kNoPlace || offset == ArenaFile::kNoHeap) {
     return false;
   }
   state_->watch.mark(start, stop);  // from now on the program's changes are seen

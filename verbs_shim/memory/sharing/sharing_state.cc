@@ -1,7 +1,9 @@
 #include "verbs_shim/memory/sharing/sharing_state.h"
 
+#include <cstddef>
 #include <cstdio>
 #include <cstdlib>
+#include <new>
 #include <string_view>
 
 #include "verbs_shim/memory/sharing/fork_copies.h"
@@ -14,7 +16,9 @@ constexpr const char* kVariable = "UROCE_MEMORY";
 }  // namespace
 
 SharingState& sharing_state() {
-  static SharingState& state = *new SharingState;
+  // Not from the heap: the program may have used it up before it registers memory.
+  alignas(SharingState) static std::byte room[sizeof(SharingState)];
+  static SharingState& state = *new (room) SharingState;
   static const bool once = [] {
     // NOLINTNEXTLINE(concurrency-mt-unsafe): read once
     const char* const chosen = std::getenv(kVariable);
