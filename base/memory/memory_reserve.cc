@@ -2,27 +2,57 @@
 
 #include <sys/mman.h>
 
+#include <array>
+#include <atomic>
 #include <cstddef>
-
-#include "base/memory/piece_reserve.h"
+#include <new>
 
 namespace uroce {
 namespace {
 
-struct MappedPieces {
-  static constexpr std::size_t kCount = 8;
-  static constexpr std::size_t kBytes = std::size_t{1} << 20U;
+constexpr std::size_t kPieces = 8;
+constexpr std::size_t kPieceBytes = std::size_t{1} << 20U;
 
-  static void* take() {
-    void* const memory = ::mmap(nullptr, kBytes, PROT_READ | PROT_WRITE,
-                                MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    return memory == MAP_FAILED ? nullptr : memory;
+// Each is exchanged as a whole: whoever takes one out unmaps it.
+std::array<std::atomic<void*>, kPieces> pieces{};
+std::atomic<std::size_t> held{0};
+
+// What operator new calls when it finds nothing. The last call makes it give up.
+void give_up_one() {
+  for (std::atomic<void*>& piece : pieces) {
+    if (void* const memory = piece.exchange(nullptr); memory != nullptr) {
+      held.fetch_sub(1);
+      ::munmap(memory, kPieceBytes);
+      return;
+    }
   }
-  static void give_back(void* memory) { ::munmap(memory, kBytes); }
-};
+  std::set_new_handler(nullptr);
+}
 
 }  // namespace
 
-bool hold_memory_reserve() { return PieceReserve<MappedPieces>::hold(); }
+bool hold_memory_reserve() {
+  std::set_new_handler(give_up_one);  // each time: a thread that found no piece took it away
+  if (held.load(std::memory_order_relaxed) == kPieces) {
+    return true;
+  }
+  for (std::atomic<void*>& piece : pieces) {
+    if (piece.load() != nullptr) {
+      continue;
+    }
+    void* const memory = ::mmap(nullptr, kPieceBytes, PROT_READ | PROT_WRITE,
+                                MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (memory == MAP_FAILED) {
+      return false;
+    }
+    void* none = nullptr;
+    if (piece.compare_exchange_strong(none, memory)) {
+      held.fetch_add(1);
+    } else {
+      ::munmap(memory, kPieceBytes);
+    }
+  }
+  return true;
+}
 
 }  // namespace uroce
