@@ -17,7 +17,8 @@ constexpr std::size_t kPieceBytes = std::size_t{1} << 20U;
 std::array<std::atomic<void*>, kPieces> pieces{};
 std::atomic<std::size_t> held{0};
 
-// What operator new calls when it finds nothing. The last call makes it give up.
+// What operator new calls when it finds nothing, until this throws. It isn't taken away then
+// (set_new_handler): another thread may have made the reserve whole meanwhile.
 void give_up_one() {
   for (std::atomic<void*>& piece : pieces) {
     if (void* const memory = piece.exchange(nullptr); memory != nullptr) {
@@ -26,16 +27,16 @@ void give_up_one() {
       return;
     }
   }
-  std::set_new_handler(nullptr);
+  throw std::bad_alloc();  // of which the operator that throws nothing makes a nullptr
 }
 
 }  // namespace
 
 bool hold_memory_reserve() {
-  std::set_new_handler(give_up_one);  // each time: a thread that found no piece took it away
   if (held.load(std::memory_order_relaxed) == kPieces) {
     return true;
   }
+  std::set_new_handler(give_up_one);
   for (std::atomic<void*>& piece : pieces) {
     if (piece.load() != nullptr) {
       continue;

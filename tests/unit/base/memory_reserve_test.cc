@@ -35,6 +35,9 @@ int use_up_the_reserve() {
   if (blocks.size() * kBlock < kReserve / 2) {
     return 2;  // the reserve gave nothing
   }
+  if (std::get_new_handler() == nullptr) {
+    return 5;  // another thread may have made the reserve whole meanwhile
+  }
   if (hold_memory_reserve()) {
     return 3;  // there is no memory to refill it from
   }
