@@ -1,0 +1,40 @@
+#pragma once
+
+#include <string>
+
+#include "tests/unit/control/rig.h"
+
+namespace uroce::control {
+
+// A port on an interface that a test takes away and brings back.
+class InterfacePort final : public SilentPort {
+ public:
+  [[nodiscard]] PortInfo info() const override {
+    PortInfo info = SilentPort::info();
+    info.on_interface = true;
+    info.trouble = trouble;
+    info.link_up = trouble.empty() && attached;
+    info.mac = mac;
+    return info;
+  }
+  void detach() override {
+    attached = false;
+    ++detached;
+  }
+  Status attach() override {
+    if (!present) {
+      return Error{ENETDOWN, "the interface isn't there"};
+    }
+    trouble.clear();
+    attached = true;
+    return ok();
+  }
+
+  EtherAddress mac = kMac;
+  std::string trouble;
+  bool attached = true;
+  bool present = true;  // attach() succeeds
+  int detached = 0;
+};
+
+}  // namespace uroce::control
