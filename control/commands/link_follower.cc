@@ -55,9 +55,10 @@ void LinkFollower::check_all(bool attaches) {
   address_changes_ = card_.address_changes();
   next_check_ = card_.now() + kLinkCheckInterval;
   Time next = kNever;
+  attaches = attaches_;
   for (Device& device : card_.devices()) {
     if (!device.loops_back()) {
-      next = std::min(next, check(device, attaches_));
+      next = std::min(next, check(device, attaches));
     }
   }
   next_check_ = next;
@@ -107,16 +108,20 @@ void LinkFollower::follow(Device& device, bool up) {
                  static_cast<std::uint32_t>(up ? AsyncEvent::kPortActive : AsyncEvent::kPortErr));
 }
 
+// Whatever of this memory runs out for is done when links are checked again.
 void LinkFollower::attach(Device& device) {
+  attaches_ = true;
   if (!device.port().attach()) {
     return;  // the reason is in PortInfo::trouble
   }
   update_workers(device);
-  if (device.follow_mac()) {
-    spdlog::info("{}: the Ethernet address is {} now", device.name(), to_string(device.mac()));
-    follow_own_mac(card_, device);
+  if (const auto mac = device.mac_change()) {
+    spdlog::info("{}: the Ethernet address is {} now", device.name(), to_string(*mac));
+    device.follow_mac(*mac);
+    follow_own_mac(card_, device, *mac);
     card_.update_workers_addresses(device);
     card_.announce(device, kGidChange);
+    device.note_mac(*mac);
   }
 }
 

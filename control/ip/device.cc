@@ -71,14 +71,14 @@ std::optional<bool> Device::link_change() const {
   return link_up_ == up ? std::nullopt : std::optional(up);
 }
 
-bool Device::follow_mac() {
+std::optional<EtherAddress> Device::mac_change() const {
   const EtherAddress mac = port_.info().mac;
-  if (std::exchange(mac_, mac) == mac) {
-    return false;
-  }
-  gids_.follow_mac(mac_);
+  return mac_ == mac ? std::nullopt : std::optional(mac);
+}
+
+void Device::follow_mac(const EtherAddress& mac) {
+  gids_.follow_mac(mac);
   claims_.forget_all();  // it may have been ours already
-  return true;
 }
 
 // At most as many as the daemon may have unresolved at a time.

@@ -100,9 +100,12 @@ class Device {
   void note_link(bool up) { link_up_ = up; }
   // As it was noted last.
   [[nodiscard]] bool link_up() const { return link_up_; }
-  // The port has been reattached. True: its Ethernet address, and so GID 0, has changed. The GUID
-  // stays, as of a kernel device: programs and librdmacm know it by that.
-  bool follow_mac();
+  // The port's Ethernet address, if that isn't the one that was noted last: it has been reattached.
+  [[nodiscard]] std::optional<EtherAddress> mac_change() const;
+  // GID 0 follows. To be noted when all that has the address has followed it. The GUID stays, as of
+  // a kernel device: programs and librdmacm know it by that.
+  void follow_mac(const EtherAddress& mac);
+  void note_mac(const EtherAddress& mac) { mac_ = mac; }
   // The link is up again, perhaps with other hosts on it: announces our addresses and resolves the
   // peers of all paths again.
   void ask_again(Time now);

@@ -101,11 +101,11 @@ void follow_moves(Card& card, Device& device) {
 }
 
 // Also for peers on this same port.
-void follow_own_mac(Card& card, Device& device) {
+void follow_own_mac(Card& card, const Device& device, const EtherAddress& mac) {
   change_paths(card, device, [&](Path& path) {
-    path.source_mac = device.mac();
+    path.source_mac = mac;
     if (device.gids().owns(path.destination_gid)) {
-      path.destination_mac = device.mac();
+      path.destination_mac = mac;
     }
     return true;
   });

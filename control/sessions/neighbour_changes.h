@@ -13,6 +13,7 @@ void follow_neighbours(Card& card, Device& device, std::span<const Neighbour> mo
 // Handles the device's changes that are due (control/ip/neighbour_moves.h).
 void follow_moves(Card& card, Device& device);
 
-void follow_own_mac(Card& card, Device& device);
+// The port has this Ethernet address now. May be repeated.
+void follow_own_mac(Card& card, const Device& device, const EtherAddress& mac);
 
 }  // namespace uroce::control

@@ -307,7 +307,10 @@ TEST(DeviceOfARemadePort, KeepsItsGuid) {
   const Gid gid = *device.gids().find(0);
   const std::uint64_t guid = device.record().node_guid;
   port.now = kTheirs;
-  EXPECT_TRUE(device.follow_mac());
+  ASSERT_EQ(device.mac_change(), kTheirs);
+  device.follow_mac(kTheirs);
+  device.note_mac(kTheirs);
+  EXPECT_FALSE(device.mac_change().has_value());
   EXPECT_NE(*device.gids().find(0), gid);
   EXPECT_EQ(device.record().node_guid, guid);
 }
