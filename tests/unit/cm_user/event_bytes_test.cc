@@ -1,8 +1,12 @@
 // The bytes in an event channel's socket: one for each event, so that each is an edge.
 
 #include <sys/epoll.h>
+#include <sys/socket.h>
+
+#include <utility>
 
 #include "base/sockets/event_socket.h"
+#include "control/cm_user/event_channel.h"
 #include "tests/unit/cm_user/two_programs.h"
 
 namespace uroce::control::cm_user {
@@ -88,6 +92,49 @@ TEST_F(EventBytes, HaveNoRoomInAChannelThatNobodyReads) {
   }
   EXPECT_FALSE(client_channel.readable());
   EXPECT_FALSE(client.next_event(client_channel));
+}
+
+int bytes_in(const EventSocket& socket) {
+  int bytes = 0;
+  for (char byte = 0; ::recv(socket.read_end.get(), &byte, sizeof(byte), MSG_DONTWAIT) == 1;) {
+    ++bytes;
+  }
+  return bytes;
+}
+
+TEST(EventChannel, HasAsManyBytesAsLeaveRoomForLaterEvents) {
+  auto socket = make_event_socket("a test's channel");
+  ASSERT_TRUE(socket);
+  EventChannel channel(std::move(socket->write_end));
+  for (std::uint32_t i = 0; i < EventChannel::kBytesMax + 1; ++i) {
+    channel.push({});
+  }
+  EXPECT_EQ(channel.settle(), 0U);
+  EXPECT_EQ(bytes_in(*socket), static_cast<int>(EventChannel::kBytesMax));
+}
+
+// A program fetches all events, and another comes before it has taken out the bytes that it was
+// told to. It mustn't find the channel empty then.
+TEST(EventChannel, AnEventThatComesBeforeTheBytesAreTakenHasItsByte) {
+  for (const std::uint32_t events : {EventChannel::kBytesMax, EventChannel::kBytesMax + 1,
+                                     4 * std::uint32_t{kCompletionEventsMax}}) {
+    auto socket = make_event_socket("a test's channel");
+    ASSERT_TRUE(socket);
+    EventChannel channel(std::move(socket->write_end));
+    for (std::uint32_t i = 0; i < events; ++i) {
+      channel.push({});
+    }
+    std::uint32_t leaving = 0;
+    while (!channel.empty()) {
+      (void)channel.pop();
+      leaving += channel.settle();
+    }
+    EXPECT_EQ(leaving, EventChannel::kBytesMax);
+    channel.push({});
+    EXPECT_EQ(bytes_in(*socket), static_cast<int>(leaving + 1)) << events << " events";
+    (void)channel.pop();
+    EXPECT_EQ(channel.settle(), 1U);
+  }
 }
 
 // What a program's own librdmacm would have to know if the daemon were gone.

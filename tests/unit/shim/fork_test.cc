@@ -228,5 +228,40 @@ TEST(ForkDeathTest, AChildLeavesTheConnectionForLibrdmacm) {
   EXPECT_EXIT(_exit(fork_with_cm_channel()), testing::ExitedWithCode(0), "");
 }
 
+// What the child does with its copy doesn't reach the daemon, and it may have a channel of its own.
+// (An answer to the command that closes a channel would never come.)
+TEST_F(Fork, AChildClosesItsParentsChannelForLibrdmacmAndOpensItsOwn) {
+  const int inherited = shim::open_cm_channel();
+  ASSERT_GE(inherited, 0);
+  const std::array<std::uint32_t, 2> command{};
+  const auto works = [&command](int descriptor) {
+    return shim::write_cm_command(descriptor, command.data(), sizeof(command)) == sizeof(command);
+  };
+  daemon.hold(abi::Command::kCmCloseChannel);
+  for (const bool closes_first : {true, false}) {
+    EXPECT_EQ(in_child([&] {
+                if (works(inherited) || errno != ENODEV) {
+                  return 1;
+                }
+                if (closes_first && shim::close_cm_channel(inherited) != 0) {
+                  return 2;
+                }
+                const int own = shim::open_cm_channel();
+                if (own < 0 || !works(own)) {
+                  return 3;
+                }
+                if (!closes_first && (works(inherited) || errno != ENODEV ||
+                                      shim::close_cm_channel(inherited) != 0)) {
+                  return 4;
+                }
+                return works(own) && shim::is_cm_channel(own) ? 0 : 5;
+              }),
+              0);
+    EXPECT_TRUE(works(inherited)) << "in the parent";
+  }
+  daemon.hold(abi::Command::kCmOpenChannel);  // no longer the one that closes
+  EXPECT_EQ(shim::close_cm_channel(inherited), 0);
+}
+
 }  // namespace
 }  // namespace uroce::test
