@@ -1,12 +1,13 @@
 #pragma once
 
+// A port on an interface that a test takes away and brings back.
+
 #include <string>
 
 #include "tests/unit/control/rig.h"
 
 namespace uroce::control {
 
-// A port on an interface that a test takes away and brings back.
 class InterfacePort final : public SilentPort {
  public:
   [[nodiscard]] PortInfo info() const override {
