@@ -30,12 +30,11 @@ DoneOrRefusal watch_converted(SharingState& state) {
   if (drops_are_seen()) {
     return Done{};
   }
-  DoneOrRefusal patched = patch_libc();
+  const DoneOrRefusal patched = patch_libc();
   if (drops_are_seen()) {
     return Done{};
   }
-  return patched ? Refusal{EOPNOTSUPP, "another library has hooked libc's madvise since"}
-                 : std::move(patched);
+  return patched ? Refusal{EOPNOTSUPP, "another library has hooked libc's madvise since"} : patched;
 }
 
 // A fork's child starts with an empty bitmap and libc patched already.

@@ -55,9 +55,8 @@ enum class Charging : std::uint8_t { kAnew, kBefore };
 // Charges the range to RLIMIT_MEMLOCK (not with IBV_ACCESS_ON_DEMAND), converts private memory, and
 // describes all of it. `access`: enum ibv_access_flags. Errors as from the kernel: EINVAL for a
 // range that wraps or is empty, EFAULT for unmapped memory or access that the mapping doesn't
-// permit, ENOMEM over the limit, and in a program that has no
-// memory left. After success, call release_memory() once: when the registration
-// has failed after all, or at deregistration.
+// permit, ENOMEM over the limit, and in a program that has no memory left. After success, call
+// release_memory() once: when the registration has failed after all, or at deregistration.
 OrRefusal<MemoryDescription> describe_memory(std::uint64_t address, std::uint64_t length,
                                              std::uint32_t access,
                                              Charging charging = Charging::kAnew);

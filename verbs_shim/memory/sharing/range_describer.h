@@ -38,7 +38,7 @@ class PieceSink {
   virtual int convert(const Conversion& conversion) = 0;
   // The reason why it isn't converted, a literal.
   virtual void not_converted(const char* why) = 0;
-  // It can't be, as the heap has no room for its slot, which on-demand memory doesn't have.
+  // It can't be, because the heap has no room to note its slot. (On-demand memory has none.)
   virtual void no_heap() {}
 
  protected:

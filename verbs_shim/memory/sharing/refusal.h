@@ -1,7 +1,8 @@
 #pragma once
 
-// Why memory isn't shared: an errno value and a sentence, as in base/result.h, but the sentence
-// needs no heap. A program that has used up its memory is refused like any other.
+// Why memory isn't shared: an errno value and a sentence, as in base/result.h, whose sentences are
+// of the heap, though: these have their own room, so a program that has used up its memory is
+// refused like any other.
 
 #include <cstdarg>
 #include <cstdio>
