@@ -1,8 +1,7 @@
 // Multicast: a datagram for a group goes to every queue pair that is attached to it on its port.
 //
 // Each worker knows all members of all groups. The worker that receives the datagram passes a frame
-// to each worker that owns a member; that worker shows it to its members one by one, over several
-// turns if there are many. Datagrams sent
+// to each worker that owns a member; that worker shows it to its members one by one. Datagrams sent
 // to a group that has members here are looped back internally, because a switch won't send them
 // back; the sending queue pair doesn't get them (IBTA vol. 1, 10.5.2).
 
@@ -66,9 +65,6 @@ void Worker::State::steer_group(PortState& port, Frame* frame) {
   if (!is_in_vlan(port, packet.vlan_id())) {
     return drop(frame, Drop::kWrongVlan);
   }
-  if (port.loops_back) {
-    charge_group(*frame, group->second.size());
-  }
   std::uint64_t owners = 0;
   for (const std::uint32_t member : group->second) {
     owners |= std::uint64_t{1} << (member % config.workers);
@@ -89,15 +85,6 @@ void Worker::State::steer_group(PortState& port, Frame* frame) {
   }
 }
 
-// A queue pair of this worker sent a frame that is now delivered to so many members: its user pays
-// for each of them, by waiting as long as if it had sent them one by one.
-void Worker::State::charge_group(const Frame& frame, std::size_t members) {
-  QpEntry* const sender = table.find(frame.sent_for.qpn);
-  if (sender != nullptr && sender->group != nullptr) {
-    RunQueue::charge(*sender, std::uint64_t{frame.length} * members);
-  }
-}
-
 // A frame that several members look at can't wait for one of them: a copy does.
 void Worker::State::park_copy(QpEntry& entry, PortState& port, Frame& frame) {
   Frame* const copy = copy_of(port, frame);
@@ -114,63 +101,34 @@ void Worker::State::park_copy(QpEntry& entry, PortState& port, Frame& frame) {
   }
 }
 
-// The frame waits for its members' turn, behind earlier ones.
+// Shows the frame to each member that this worker owns.
 void Worker::State::deliver_group(Frame* frame) {
-  if (group_frames.size() >= kGroupFramesMax) {
-    return drop(frame, Drop::kRingFull);
-  }
-  group_frames.push_back({frame});
-  serve_groups();
-}
-
-// Shows the oldest frames to their members, as many as this turn still may.
-void Worker::State::serve_groups() {
-  while (!group_frames.empty() && group_deliveries_left > 0) {
-    GroupFrame& front = group_frames.front();
-    if (show_to_members(front)) {
-      release(front.frame);
-      group_frames.pop_front();
-    }
-  }
-}
-
-// Shows the frame to those members that this worker owns, from where it stopped in the last turn
-// on. True after the last one. A member that leaves meanwhile may make another miss the datagram,
-// as a lossy network may.
-bool Worker::State::show_to_members(GroupFrame& shown) {
-  Frame& frame = *shown.frame;
-  PortState& port = *ports[frame.port];
-  const Packet& packet = frame.packet;
+  PortState& port = *ports[frame->port];
+  const Packet& packet = frame->packet;
   const auto group = port.groups.find(packet.destination_gid());
   if (group == port.groups.end()) {
-    ++counters.drops[Drop::kUnknownQp];
-    return true;
+    return drop(frame, Drop::kUnknownQp);
   }
   const bool own = has_address(port, packet.source_gid());
-  const std::vector<std::uint32_t>& members = group->second;
   may_defer = false;
-  for (; shown.next < members.size() && group_deliveries_left > 0; ++shown.next) {
-    const std::uint32_t member = members[shown.next];
+  for (const std::uint32_t member : group->second) {
     QpEntry* entry = member % config.workers == config.index ? table.find(member) : nullptr;
-    if (entry != nullptr && !(own && packet.deth().source_qpn == member)) {
-      --group_deliveries_left;
-      deliver_to_member(*entry, port, frame);
+    if (entry == nullptr || (own && packet.deth().source_qpn == member)) {
+      continue;
     }
+    Turn turn = make_turn(*entry);
+    Drop reason = Drop::kNone;
+    if (entry->parks(Role::kResponder) ||
+        entry->qp->receive(*frame, turn, &reason) == Step::kParked) {
+      park_copy(*entry, port, *frame);
+    }
+    if (reason != Drop::kNone) {
+      ++counters.drops[reason];
+    }
+    update(*entry);
   }
   may_defer = true;
-  return shown.next >= members.size();
-}
-
-void Worker::State::deliver_to_member(QpEntry& entry, PortState& port, Frame& frame) {
-  Turn turn = make_turn(entry);
-  Drop reason = Drop::kNone;
-  if (entry.parks(Role::kResponder) || entry.qp->receive(frame, turn, &reason) == Step::kParked) {
-    park_copy(entry, port, frame);
-  }
-  if (reason != Drop::kNone) {
-    ++counters.drops[reason];
-  }
-  update(entry);
+  release(frame);
 }
 
 // A frame to a group leaves by a port that won't loop it back: makes a copy for the members here,
@@ -180,15 +138,11 @@ void Worker::State::loop_back_group(PortState& port, Frame* frame) {
     return;
   }
   frame->hairpin = true;
-  if (parse_headers(*frame) != Drop::kNone) {
-    return;
-  }
-  const auto group = port.groups.find(frame->packet.destination_gid());
-  if (group == port.groups.end()) {
+  if (parse_headers(*frame) != Drop::kNone ||
+      !port.groups.contains(frame->packet.destination_gid())) {
     return;
   }
   if (Frame* copy = copy_of(port, *frame); copy != nullptr) {
-    charge_group(*frame, group->second.size());
     port.hairpin.push_back(copy);
   }
 }

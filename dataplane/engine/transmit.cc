@@ -88,7 +88,7 @@ bool Worker::State::transmit(PortState& port) {
     std::uint32_t sent = 0;
     if (granted > 0) {
       Turn turn = make_turn(entry);
-      turn.read_credits = read_credits(entry);
+      turn.read_credits = read_credits(port, entry);
       QpEntry* const peer = usable_local_peer(port, entry);
       turn.local_peer = peer == nullptr ? nullptr : peer->qp;
       // If no other queue pair wants to send, this one would be visited until the burst is full, so

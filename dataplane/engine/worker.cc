@@ -61,9 +61,6 @@ Worker::~Worker() {
       self.release(frame);
     }
   }
-  for (const GroupFrame& waiting : self.group_frames) {
-    self.release(waiting.frame);
-  }
   self.flush_releases();
   for (auto& port : self.ports) {
     TxBatch& tx = port->tx;
@@ -82,11 +79,6 @@ bool Worker::poll(Time now) {
   busy |= self.drain_resumed();
   busy |= self.drain_withheld();
   busy |= self.drain_copies();
-  self.group_deliveries_left = kGroupDeliveriesMax;
-  if (!self.group_frames.empty()) [[unlikely]] {
-    self.serve_groups();
-    busy = true;
-  }
   busy |= self.drain_frames(Role::kCompleter);
   busy |= self.drain_frames(Role::kResponder);
   self.charge_to_no_user();
@@ -269,10 +261,7 @@ Time Worker::next_deadline() const {
     next = std::min(next, self.next_reads_check + self.absent);
   }
   next = std::min({next, self.page_budget.deadline(), self.copies_deadline()});
-  return self.requester_ring.empty() && self.rings[0]->empty() && self.rings[1]->empty() &&
-                 self.group_frames.empty()
-             ? next
-             : 0;
+  return self.requester_ring.empty() && self.rings[0]->empty() && self.rings[1]->empty() ? next : 0;
 }
 
 bool Worker::has_arrivals() const {

@@ -42,7 +42,6 @@ void Worker::remove_qp(Qp& qp) {
   if (entry == nullptr || entry->qp != &qp) {
     return;
   }
-  self.forget_reads(*entry);
   self.ports[entry->port]->run_queue.leave(*entry);
   self.timers.remove(*entry);
   self.release_waiting(*entry);
@@ -59,6 +58,8 @@ void Worker::remove_qp(Qp& qp) {
   PortState& port = *self.ports[entry->port];
   port.roce_counters += qp.counters();
   port.latencies += qp.latencies();
+  port.read_frames -= entry->read_frames_counted();
+  self.end_reservation(port, *entry);
   self.forget_local_peers(*entry);
   self.table.remove(qp.config().qpn);
   if (const auto of = self.qps_of_users.find(qp.config().user); --of->second == 0) {
@@ -67,6 +68,7 @@ void Worker::remove_qp(Qp& qp) {
     self.parked.forget(qp.config().user);
     self.flushing.forget(qp.config().user);
   }
+  self.resume_reads(port);
 }
 
 void Worker::modify_qp(Qp& qp, const QpAttributes& attributes, std::uint32_t mask) {

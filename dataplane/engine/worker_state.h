@@ -40,10 +40,6 @@ inline constexpr std::uint32_t kDirectBytesMax = 128U << 10U;
 // Visits per burst that send nothing although the queue pair had its grant: local operations and
 // what turns out to have to wait take time too.
 inline constexpr std::uint32_t kFruitlessMax = 64;
-// Deliveries of multicast datagrams, one for each member; and datagrams that may wait for the next
-// turn because these were used up.
-inline constexpr std::uint32_t kGroupDeliveriesMax = 1'024;
-inline constexpr std::size_t kGroupFramesMax = 256;
 // If more queue pairs than this have something to send, transmit() prefetches ahead along them. The
 // state of about this many, and of their peers, fits a second-level cache of 512 KiB.
 inline constexpr std::uint32_t kCachedMax = 128;
@@ -65,7 +61,7 @@ inline constexpr Duration kOutOfOrderIdleMax = 100 * kNanosecondsPerMillisecond;
 // the port's buffers.
 inline constexpr Duration kOutOfOrderSilentMax = 2 * kNanosecondsPerSecond;
 // A queue pair that received fewer than kReadsAnsweredMin of its requested READ responses in this
-// time gives up its credits where others of its user wait for them: so few responses can't fill a
+// time gives up its credits where other queue pairs wait for them: so few responses can't fill a
 // ring. Checked at this interval, so a queue pair waits behind an unanswered one for twice as long
 // at most.
 inline constexpr Duration kReadsSilentMax = 100 * kNanosecondsPerMillisecond;
@@ -110,6 +106,11 @@ struct PortState {
   RoceCounters roce_counters;
   Latencies latencies;
 
+  // READ responses that were requested and haven't arrived, except those of silent peers.
+  std::uint32_t read_frames = 0;
+  std::uint32_t read_frames_reserved = 0;   // of READs that were released and begin at their turn
+  std::deque<std::uint32_t> reads_waiting;  // queue pairs whose next READ waits for room
+
   TxBatch tx;
   std::uint32_t generation = 0;  // Port::generation() of the empty frames in tx
   RunQueue run_queue;
@@ -117,6 +118,10 @@ struct PortState {
   Time refused_since = kNever;   // when the port stopped accepting frames
   std::vector<Frame*> hairpin;   // sent to itself, received in the next turn
   std::vector<Frame*> releases;  // given back to the port in bursts
+
+  [[nodiscard]] std::uint32_t read_frames_taken() const {
+    return read_frames + read_frames_reserved;
+  }
 
   // Where frames are sent to, which may change when the port is detached and attached.
   void take_identity(const PortInfo& info) {
@@ -130,12 +135,6 @@ struct Steered {
   std::array<Frame*, kBurstMax> frames;
   std::uint32_t count = 0;
   bool overflowed = false;  // the ring had no room for all of the last one
-};
-
-// A multicast datagram that some members of this worker haven't been shown yet.
-struct GroupFrame {
-  Frame* frame;
-  std::size_t next = 0;  // the place of the next member in the group
 };
 
 struct Worker::State final : FaultSink {
@@ -175,8 +174,6 @@ struct Worker::State final : FaultSink {
   std::size_t next_session = 0;  // whose doorbells come first in the next turn
   std::vector<Frame*> mads;      // of this turn, for control
   std::vector<CompletionQueue*> dirty_queues;
-  std::deque<GroupFrame> group_frames;  // oldest first
-  std::uint32_t group_deliveries_left = 0;
   LateEvents late_events;
   Naps naps;
   CountsByUser parked;    // frames
@@ -192,9 +189,7 @@ struct Worker::State final : FaultSink {
   Stalls stalls;
   std::deque<std::uint32_t> withheld;  // queue pairs that must wait, and have something to do
   Time next_withheld = 0;
-  Readers readers;
-  std::uint32_t reads_waiting = 0;  // places in UserReads::waiting, of all users
-  Time next_reads_check = kNever;   // for silent peers, as ran() has it; kNever: no READ waits
+  Time next_reads_check = kNever;  // for silent peers, as ran() has it; kNever: no READ waits
   std::map<std::uint64_t, std::uint32_t> qps_of_users;  // how many, by user
   bool may_defer = true;                                // the current frame can wait for its page
   std::deque<std::uint32_t> starved;                    // queue pairs that found no record
@@ -279,18 +274,17 @@ struct Worker::State final : FaultSink {
   void release_waiting(QpEntry& entry);
 
   // waiting/reads.cc
-  [[nodiscard]] ReadCredits read_credits(const QpEntry& entry) const;
+  [[nodiscard]] static ReadCredits read_credits(PortState& port, QpEntry& entry);
   // After anything that may have changed how much a queue pair has requested.
   void count_reads(QpEntry& entry) {
-    if ((entry.read_frames != 0 || entry.qp->reads() || reads_waiting != 0) &&
-        entry.group != nullptr) {
-      recount_reads(entry, entry.group->reads);
+    PortState& port = *ports[entry.port];
+    if (entry.read_frames != 0 || entry.qp->reads() || !port.reads_waiting.empty()) {
+      recount_reads(entry, port);
     }
   }
-  static void end_reservation(UserReads& reads, QpEntry& entry);
-  void recount_reads(QpEntry& entry, UserReads& reads);
-  void resume_reads(UserReads& reads);
-  void forget_reads(QpEntry& entry);
+  static void end_reservation(PortState& port, QpEntry& entry);
+  void recount_reads(QpEntry& entry, PortState& port);
+  void resume_reads(PortState& port);
   bool check_silent_reads();
 
   // receive.cc
@@ -324,12 +318,8 @@ struct Worker::State final : FaultSink {
   // multicast.cc
   static Frame* copy_of(PortState& port, Frame& frame);
   void steer_group(PortState& port, Frame* frame);
-  void charge_group(const Frame& frame, std::size_t members);
   void park_copy(QpEntry& entry, PortState& port, Frame& frame);
   void deliver_group(Frame* frame);
-  void serve_groups();
-  bool show_to_members(GroupFrame& shown);
-  void deliver_to_member(QpEntry& entry, PortState& port, Frame& frame);
   void deliver_without_qp(Frame* frame);
   void loop_back_group(PortState& port, Frame* frame);
 

@@ -12,11 +12,10 @@
 #include <map>
 
 #include "dataplane/engine/turn/qp_entry.h"
-#include "dataplane/engine/turn/user_reads.h"
 
 namespace uroce {
 
-// A user's queue pairs of one port: those that have something to send, and what they read.
+// The queue pairs of one user that have something to send.
 struct RunGroup {
   QpEntry* head = nullptr;
   QpEntry* tail = nullptr;
@@ -25,7 +24,6 @@ struct RunGroup {
   bool granted = false;      // got this round's quantum
   std::int64_t deficit = 0;  // below 0: sent beyond it
   std::uint32_t members = 0;
-  UserReads reads{};
 };
 
 class RunQueue {
@@ -68,12 +66,6 @@ class RunQueue {
       group.granted = false;
       group.deficit = std::min<std::int64_t>(group.deficit, 0);
     }
-  }
-
-  // What the entry sent cost so many bytes more than it has: its user pays. REQUIRES: it has been
-  // in the queue.
-  static void charge(QpEntry& entry, std::uint64_t bytes) {
-    entry.group->deficit -= static_cast<std::int64_t>(bytes);
   }
 
   // The entry goes away for good.

@@ -1,7 +1,7 @@
-// Limits the READ responses on their way to this worker, of each user's queue pairs of a port
-// (read_credits.h, turn/user_reads.h). Queue pairs that found no credits wait in order of arrival.
-// A silent peer doesn't block others of its user for long: while they wait, a queue pair that
-// receives nothing isn't counted any more.
+// Limits the READ responses on their way to this worker, over all queue pairs of a port
+// (read_credits.h). Queue pairs that found no credits wait in order of arrival. A silent peer
+// doesn't block others for long: while others wait, a queue pair that receives nothing isn't
+// counted any more.
 
 #include <algorithm>
 #include <utility>
@@ -10,25 +10,24 @@
 
 namespace uroce {
 
-// REQUIRES: the queue pair is in the run queue.
-ReadCredits Worker::State::read_credits(const QpEntry& entry) const {
-  const UserReads& reads = entry.group->reads;
+ReadCredits Worker::State::read_credits(PortState& port, QpEntry& entry) {
   if (entry.reads_next) [[unlikely]] {
-    return ReadCredits(reads.taken() - entry.read_frames_reserved, readers.share());
+    return ReadCredits(port.read_frames_taken() - entry.read_frames_reserved);
   }
-  return reads.waiting.empty() ? ReadCredits(reads.taken(), readers.share()) : ReadCredits::none();
+  return ReadCredits(port.reads_waiting.empty() ? port.read_frames_taken()
+                                                : ReadCredits::kFramesMax);
 }
 
-void Worker::State::end_reservation(UserReads& reads, QpEntry& entry) {
-  reads.reserved -= std::exchange(entry.read_frames_reserved, 0U);
+void Worker::State::end_reservation(PortState& port, QpEntry& entry) {
+  port.read_frames_reserved -= std::exchange(entry.read_frames_reserved, 0U);
 }
 
-void Worker::State::recount_reads(QpEntry& entry, UserReads& reads) {
+void Worker::State::recount_reads(QpEntry& entry, PortState& port) {
   const std::uint32_t frames = entry.qp->read_frames_out();
   const bool less = frames < entry.read_frames;
   const bool more = frames > entry.read_frames;
   const bool waits = entry.qp->read_frames_wanted() != 0;
-  reads.frames -= entry.read_frames_counted();
+  port.read_frames -= entry.read_frames_counted();
   entry.read_frames_answered += less ? entry.read_frames - frames : 0;
   if (more || frames == 0 || entry.read_frames_answered >= kReadsAnsweredMin) {
     entry.reads_silent = false;
@@ -36,39 +35,38 @@ void Worker::State::recount_reads(QpEntry& entry, UserReads& reads) {
     entry.read_frames_answered = 0;
   }
   entry.read_frames = frames;
-  reads.frames += entry.read_frames_counted();
+  port.read_frames += entry.read_frames_counted();
   // One that was released stays so until it has tried: its visit may have sent something else.
   const bool was_next = entry.reads_next && (more || waits);
   if (was_next) [[unlikely]] {
     entry.reads_next = false;
-    end_reservation(reads, entry);
+    end_reservation(port, entry);
   }
   if (waits && !entry.reads_waiting) {
     entry.reads_waiting = true;
     const bool first = was_next && !more;  // it was its turn, and it requested nothing
-    reads.waiting.insert(first ? reads.waiting.begin() : reads.waiting.end(), entry.qpn);
-    ++reads_waiting;
+    port.reads_waiting.insert(first ? port.reads_waiting.begin() : port.reads_waiting.end(),
+                              entry.qpn);
     next_reads_check = std::min(next_reads_check, ran() + kReadsSilentMax);
   }
   // If none are on their way, nothing else may restart those that wait.
-  if (!reads.waiting.empty() && (less || reads.taken() == 0)) {
-    resume_reads(reads);
+  if (!port.reads_waiting.empty() && (less || port.read_frames_taken() == 0)) {
+    resume_reads(port);
   }
-  readers.update(reads);
 }
 
 // Releases as many of the waiting queue pairs, oldest first, as there are credits for. The credits
 // are reserved for them, so that nobody else is released before they have come to send.
-void Worker::State::resume_reads(UserReads& reads) {
-  while (!reads.waiting.empty()) {
-    QpEntry* const entry = table.find(reads.waiting.front());
-    const bool waits = entry != nullptr && entry->reads_waiting && &entry->group->reads == &reads;
+void Worker::State::resume_reads(PortState& port) {
+  while (!port.reads_waiting.empty()) {
+    QpEntry* const entry = table.find(port.reads_waiting.front());
+    const bool waits =
+        entry != nullptr && entry->reads_waiting && ports[entry->port].get() == &port;
     const std::uint32_t wanted = waits ? entry->qp->read_frames_wanted() : 0;
-    if (wanted != 0 && !ReadCredits(reads.taken(), readers.share()).holds(wanted)) {
+    if (wanted != 0 && !ReadCredits(port.read_frames_taken()).holds(wanted)) {
       return;
     }
-    reads.waiting.pop_front();
-    --reads_waiting;
+    port.reads_waiting.pop_front();
     if (waits) {
       entry->reads_waiting = false;
       entry->reads_next = wanted != 0;
@@ -77,24 +75,10 @@ void Worker::State::resume_reads(UserReads& reads) {
       queue_up(*entry);
       if (entry->queued) {  // else it may not send now, and nobody waits for it
         entry->read_frames_reserved = wanted;
-        reads.reserved += wanted;
+        port.read_frames_reserved += wanted;
       }
     }
   }
-}
-
-// The queue pair is removed. What is left of it among those that wait is skipped at its turn.
-void Worker::State::forget_reads(QpEntry& entry) {
-  if (entry.group == nullptr) {
-    return;
-  }
-  UserReads& reads = entry.group->reads;
-  reads.frames -= entry.read_frames_counted();
-  end_reservation(reads, entry);
-  entry.read_frames = 0;
-  entry.reads_waiting = entry.reads_next = false;
-  resume_reads(reads);
-  readers.update(reads);
 }
 
 // An unanswered READ may have no timer, and then nothing else would ever end the wait of those
@@ -105,25 +89,20 @@ bool Worker::State::check_silent_reads() {
   }
   table.for_each([this](QpEntry& entry) {
     if (entry.read_frames_counted() != 0 && ran() - entry.reads_answered >= kReadsSilentMax) {
-      entry.group->reads.frames -= entry.read_frames;
+      ports[entry.port]->read_frames -= entry.read_frames;
       entry.reads_silent = true;
     }
     if (entry.read_frames_reserved != 0 && !entry.queued) {
-      end_reservation(entry.group->reads, entry);  // it had to stop sending before its turn came
+      end_reservation(*ports[entry.port], entry);  // it had to stop sending before its turn came
     }
   });
   next_reads_check = kNever;
-  table.for_each([this](QpEntry& entry) {
-    if (entry.reads_waiting) {
-      resume_reads(entry.group->reads);
-    }
-    if (entry.reads_waiting) {
+  for (auto& port : ports) {
+    resume_reads(*port);
+    if (!port->reads_waiting.empty()) {
       next_reads_check = ran() + kReadsSilentMax;
     }
-    if (entry.group != nullptr) {
-      readers.update(entry.group->reads);
-    }
-  });
+  }
   return true;
 }
 
