@@ -36,7 +36,8 @@ class GrowingArray {
     items_[size_++] = std::move(item);
     return true;
   }
-  // Removes all but the first so many.
+  // Removes all but the first so many. What is removed isn't destroyed before it is overwritten or
+  // the array goes.
   void cut(std::size_t count) { size_ = std::min(size_, count); }
 
   [[nodiscard]] std::size_t size() const { return size_; }

@@ -108,7 +108,7 @@ void LinkFollower::follow(Device& device, bool up) {
                  static_cast<std::uint32_t>(up ? AsyncEvent::kPortActive : AsyncEvent::kPortErr));
 }
 
-// Whatever of this memory runs out for is done when links are checked again.
+// If memory runs out in here, what is left to do is done when links are checked again.
 void LinkFollower::attach(Device& device) {
   attaches_ = true;
   if (!device.port().attach()) {

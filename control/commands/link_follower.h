@@ -39,7 +39,7 @@ class LinkFollower {
   std::optional<KernelWatch> watch_;
   std::uint64_t address_changes_ = 0;  // of the card's, those that were checked
   Time next_check_ = kNever;
-  bool attaches_ = false;     // whether the next check does, as memory ran out for the one before
+  bool attaches_ = false;     // until a check that attaches is complete: memory may run out in it
   Time next_attach_ = 0;      // when interfaces that are down are retried without a kernel event
   Duration attach_interval_;  // the interval until the next retry after that
 };

@@ -2,8 +2,9 @@
 //
 // A daemon that was restarted has other devices than before, although they have the same names, as
 // when a card is unplugged and plugged in again: librdmacm opens a device once, and finds out in
-// this way that what it has open is dead. As in libibverbs, a device exists as long as a list or a
-// context has it, and while the daemon runs, all lists have the same one.
+// this way that what it has open is dead. As in libibverbs, a device exists as long as a list, a
+// context or the daemon's last answer has it, and while the daemon runs, all lists have the same
+// one.
 
 #include <pthread.h>
 

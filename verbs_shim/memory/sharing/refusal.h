@@ -1,8 +1,8 @@
 #pragma once
 
-// Why memory isn't shared: an errno value and a sentence, as in base/result.h, whose sentences are
-// of the heap, though: these have their own room, so a program that has used up its memory is
-// refused like any other.
+// Why memory isn't shared: an errno value and a sentence. base/result.h has the same, but with its
+// sentences on the heap. These have their own room, so that a program that has used up its memory
+// is refused like any other.
 
 #include <cstdarg>
 #include <cstdio>

@@ -16,7 +16,7 @@ constexpr const char* kVariable = "UROCE_MEMORY";
 }  // namespace
 
 SharingState& sharing_state() {
-  // Not from the heap: the program may have used it up before it registers memory.
+  // Not on the heap, so that making it can't fail.
   alignas(SharingState) static std::byte room[sizeof(SharingState)];
   static SharingState& state = *new (room) SharingState;
   static const bool once = [] {
