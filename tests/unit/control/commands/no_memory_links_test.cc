@@ -21,7 +21,7 @@ namespace {
 
 using test::until_failure;
 
-enum Outcome : int { kUndisturbed, kRecovered, kLinkLost, kAddressLost, kPathLost, kEndedInATask };
+enum Outcome : int { kUndisturbed, kRecovered, kLinkLost, kAddressLost, kPathLost, kEndedByATask };
 
 // In a process of its own: an interface has been made anew, with another Ethernet address, and
 // allocation number `failing` of the check that finds it fails.
@@ -77,7 +77,7 @@ TEST(NoMemoryLinks, WhatFollowsAReplacedInterfaceIsDoneLater) {
     const pid_t child = ::fork();
     if (child == 0) {
       // Running out of memory in a worker's task ends the daemon (Runner::run_while_asleep).
-      std::set_terminate([] { ::_exit(kEndedInATask); });
+      std::set_terminate([] { ::_exit(kEndedByATask); });
       ::_exit(replace_interface(failing));
     }
     int status = -1;
@@ -88,7 +88,7 @@ TEST(NoMemoryLinks, WhatFollowsAReplacedInterfaceIsDoneLater) {
       EXPECT_GT(recovered, 5);
       return;
     }
-    EXPECT_TRUE(outcome == kRecovered || outcome == kEndedInATask)
+    EXPECT_TRUE(outcome == kRecovered || outcome == kEndedByATask)
         << "allocation " << failing << ": outcome " << outcome;
     recovered += outcome == kRecovered ? 1 : 0;
   }
