@@ -2,7 +2,8 @@
 
 // Result<T>: a value, or an errno with one sentence that says which limit or object is meant and
 // what to do. For what the user or the system refuses; verbs return errno, so it maps one to one.
-// Shaped like std::expected, which gcc 12 has only in C++23.
+// Shaped like std::expected, which gcc 12 has only in C++23. Other types of errors have such a code
+// and a message, too.
 
 #include <string>
 #include <utility>
@@ -17,13 +18,13 @@ struct Error {
   std::string message;  // one sentence for the user, without a full stop or a newline
 };
 
-template <typename T>
+template <typename T, typename E = Error>
 class [[nodiscard]] Result {
  public:
   Result(T value)
       : content_(std::in_place_index<0>, std::move(value)) {
   }  // NOLINT(google-explicit-constructor)
-  Result(Error error)
+  Result(E error)
       : content_(std::in_place_index<1>, std::move(error)) {  // NOLINT(google-explicit-constructor)
     UROCE_CHECK(std::get<1>(content_).code != 0);
   }
@@ -46,13 +47,13 @@ class [[nodiscard]] Result {
   const T* operator->() const { return &value(); }
 
   // REQUIRES: !has_value()
-  [[nodiscard]] const Error& error() const {
+  [[nodiscard]] const E& error() const {
     UROCE_CHECK(!has_value());
     return std::get<1>(content_);
   }
 
  private:
-  std::variant<T, Error> content_;
+  std::variant<T, E> content_;
 };
 
 // A Result without a value: success, or an error.

@@ -1,16 +1,14 @@
 #pragma once
 
-// Why memory isn't shared: an errno value and a sentence. base/result.h has the same, but with its
-// sentences on the heap. These have their own room, so that a program that has used up its memory
-// is refused like any other.
+// Why memory isn't shared: an errno value and a sentence. Those of base/result.h are on the heap;
+// these have their own room, so that a program that has used up its memory is refused like any
+// other.
 
 #include <cstdarg>
+#include <cstddef>
 #include <cstdio>
-#include <optional>
 #include <string_view>
-#include <utility>
 
-#include "base/check.h"
 #include "base/result.h"
 
 namespace uroce::shim {
@@ -41,41 +39,12 @@ class Sentence {
 };
 
 struct Refusal {
-  int code = 0;  // an errno value
+  int code = 0;  // an errno value, not 0 in an OrRefusal
   Sentence message;
 };
 
-// A value, or why there is none.
 template <typename T>
-class [[nodiscard]] OrRefusal {
- public:
-  OrRefusal(T value)  // NOLINT(google-explicit-constructor)
-      : value_(std::move(value)) {}
-  OrRefusal(const Refusal& refusal)  // NOLINT(google-explicit-constructor)
-      : refusal_(refusal) {}
-
-  explicit operator bool() const { return value_.has_value(); }
-  // REQUIRES: there is a value.
-  T& operator*() { return *value_; }
-  T* operator->() {
-    UROCE_CHECK(value_.has_value());
-    return &*value_;
-  }
-  const T* operator->() const {
-    UROCE_CHECK(value_.has_value());
-    return &*value_;
-  }
-  // REQUIRES: there is none.
-  [[nodiscard]] const Refusal& error() const {
-    UROCE_CHECK(!value_.has_value());
-    return refusal_;
-  }
-
- private:
-  std::optional<T> value_;
-  Refusal refusal_;
-};
-
+using OrRefusal = Result<T, Refusal>;
 using DoneOrRefusal = OrRefusal<Done>;
 
 }  // namespace uroce::shim
