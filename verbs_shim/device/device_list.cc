@@ -67,6 +67,7 @@ Device* make_device(const abi::DeviceRecord& record) {
   name(base.dev_name, sizeof(base.dev_name), "", record.name);
   name(base.dev_path, sizeof(base.dev_path), "/sys/class/infiniband_verbs/", record.name);
   name(base.ibdev_path, sizeof(base.ibdev_path), "/sys/class/infiniband/", record.name);
+  device->record = record;
   device->next = all;
   all = device;
   return device;
@@ -83,8 +84,8 @@ Device* device_of(const abi::DeviceRecord& record) {
   return make_device(record);
 }
 
-// Makes this the last answer. False: there is no memory for all its devices. REQUIRES: the lock is
-// held.
+// Makes this the last answer. False: there is no memory for all its devices, and the answer before
+// stays. REQUIRES: the lock is held.
 bool keep_answer(abi::ListDevicesReply& reply) {
   Answer now{};
   bool complete = true;
@@ -94,12 +95,14 @@ bool keep_answer(abi::ListDevicesReply& reply) {
     Device* const device = device_of(record);
     complete = device != nullptr;
     if (complete) {
-      device->record = record;
       ++device->users;
       now.devices[i] = device;
     }
   }
-  for (Device* device : std::exchange(last_answer, now).devices) {
+  if (complete) {
+    std::swap(last_answer, now);
+  }
+  for (Device* device : now.devices) {
     release(device);
   }
   return complete;

@@ -13,7 +13,7 @@ namespace {
 
 // The device with this index; nullptr if it isn't listed.
 ibv_device* find_device(ibv_device* const* list, std::uint32_t index) {
-  for (ibv_device* const* device = list; list != nullptr && *device != nullptr; ++device) {
+  for (ibv_device* const* device = list; *device != nullptr; ++device) {
     if (of(*device)->record.index == index) {
       return *device;
     }
@@ -38,6 +38,9 @@ ibv_context* ibv_import_device(int command_descriptor) {
     return nullptr;
   }
   ibv_device** const list = ibv_get_device_list(nullptr);
+  if (list == nullptr) {
+    return nullptr;
+  }
   ibv_device* const device = find_device(list, ticket.device);
   ibv_context* context = nullptr;
   if (device == nullptr) {

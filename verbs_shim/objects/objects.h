@@ -34,8 +34,8 @@ namespace uroce::shim {
 // start's is another one.
 struct Device {
   ibv_device base;
-  char zeroes[64];  // libmlx5 and libefa look for their own marks behind any device
-  abi::DeviceRecord record;
+  char zeroes[64];           // libmlx5 and libefa look for their own marks behind any device
+  abi::DeviceRecord record;  // doesn't change
   // The following is device_list.cc's, under its lock. Users are lists and contexts that have it,
   // and the daemon's last answer; the last one deletes it.
   std::uint32_t users;
