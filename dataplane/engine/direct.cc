@@ -47,7 +47,9 @@ void Worker::State::forget_local_peers(QpEntry& entry) {
 // Whether its peer was a queue pair of this worker and was removed: nobody will answer it any more.
 // A number is free for other queue pairs long after (control/sessions/number_pool.h).
 bool Worker::State::peer_is_destroyed(const QpEntry& entry) {
-  return entry.had_local_peer && table.find(entry.qp->attributes().dest_qpn) == nullptr;
+  const QpAttributes& attributes = entry.qp->attributes();
+  return entry.had_local_peer && table.find(attributes.dest_qpn) == nullptr &&
+         is_own_path(*ports[entry.port], attributes.path);
 }
 
 // The entry of the queue pair's peer, if frames would come back to it; nullptr otherwise.

@@ -118,6 +118,22 @@ TEST(DirectFrames, WhatAWorkersDestroyedQueuePairDoesNotAnswerFailsAtTheFirstTim
   EXPECT_EQ(daemon.pair.a.qp().counters().local_ack_timeout_err, 1U);
 }
 
+// Its address may be another host's by now, with a queue pair of the same number.
+TEST(DirectFrames, ADestroyedPeersAddressThatWasRemovedIsTriedAgain) {
+  OneDaemon daemon(true, small_memory());
+  daemon.post_write(1, 8);
+  daemon.settle();
+  ASSERT_TRUE(daemon.pair.a.poll_send());
+  daemon.station.worker.remove_qp(daemon.pair.b.qp());
+  daemon.post_write(2, 8);
+  daemon.settle();
+  daemon.station.worker.set_addresses(0, {parse_ip("10.0.0.1").value()});
+  daemon.settle(true);
+  const auto cqe = daemon.pair.a.poll_send();
+  ASSERT_TRUE(cqe.has_value());
+  EXPECT_EQ(cqe->vendor_err, static_cast<std::uint32_t>(Failure::kRetriesExhausted));
+}
+
 // A queue pair that was only reset may answer again.
 TEST(DirectFrames, AQueuePairThatWasResetIsTriedAgain) {
   OneDaemon daemon(true, small_memory());
