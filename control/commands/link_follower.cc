@@ -51,11 +51,11 @@ void LinkFollower::check() {
 
 // If memory runs out before all are checked, they are checked again, in the same way.
 void LinkFollower::check_all(bool attaches) {
-  attaches_ = attaches_ || attaches;
+  attaches = attaches || attaches_;
+  attaches_ = attaches;
   address_changes_ = card_.address_changes();
   next_check_ = card_.now() + kLinkCheckInterval;
   Time next = kNever;
-  attaches = attaches_;
   for (Device& device : card_.devices()) {
     if (!device.loops_back()) {
       next = std::min(next, check(device, attaches));

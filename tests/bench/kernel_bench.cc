@@ -232,7 +232,7 @@ int main(int argc, char** argv) {
   Figures figures;
   measure_membarrier(&figures);
   measure_events(200 * scale, &figures);
-  measure_pages(static_cast<std::uint64_t>(13'000) * scale, &figures);
+  measure_pages(std::uint64_t{13'000} * static_cast<std::uint64_t>(scale), &figures);
   measure_wake_up(100 * scale, &figures);
   measure_batches(200 * scale, &figures);
   figures.print(has_flag(argc, argv, "--json"));

@@ -225,7 +225,7 @@ double part_of_scrapes() {
 }  // namespace
 
 ObservedFigures measure_observed(bool brief) {
-  constexpr std::uint32_t kSmall = 8, kLarge = 64 * 1024;
+  constexpr std::uint32_t kSmallBytes = 8, kLargeBytes = 64 * 1024;
   const auto frames = [](Watch watch) {
     return
         [=](bool watched) { return std::make_unique<Traffic>(watched ? watch : Watch::kNothing); };
@@ -234,11 +234,11 @@ ObservedFigures measure_observed(bool brief) {
     return std::make_unique<DirectBench>(kObservedMemory, kObservedEntries, watched);
   };
   const double left = 1 - part_of_scrapes();
-  return {.write_8b = left * part_of_plain(kSmall, brief, frames(Watch::kObserved)),
-          .write_64k = left * part_of_plain(kLarge, brief, frames(Watch::kObserved)),
-          .direct_8b = left * part_of_plain(kSmall, brief, direct),
-          .captured_8b = part_of_plain(kSmall, brief, frames(Watch::kCaptured)),
-          .captured_64k = part_of_plain(kLarge, brief, frames(Watch::kCaptured))};
+  return {.write_8b = left * part_of_plain(kSmallBytes, brief, frames(Watch::kObserved)),
+          .write_64k = left * part_of_plain(kLargeBytes, brief, frames(Watch::kObserved)),
+          .direct_8b = left * part_of_plain(kSmallBytes, brief, direct),
+          .captured_8b = part_of_plain(kSmallBytes, brief, frames(Watch::kCaptured)),
+          .captured_64k = part_of_plain(kLargeBytes, brief, frames(Watch::kCaptured))};
 }
 
 }  // namespace uroce::bench
