@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "tests/unit/qp/qp_pair.h"
-#include "tests/unit/qp/round_trip_sample.h"
+#include "tests/unit/qp/recovery/round_trip_sample.h"
 
 namespace uroce::test {
 namespace {
