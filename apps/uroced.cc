@@ -24,8 +24,8 @@ int fail(const uroce::Error& error) {
   return 1;
 }
 
-// What is wrong in flags or file is wrong at the next start, too: the unit has
-// RestartPreventExitStatus= for this status.
+// What is wrong in flags or file, and what it hasn't the rights for, is so at the next start, too:
+// the unit has RestartPreventExitStatus= for this status.
 int refuse(const uroce::Error& error) {
   uroce::print_start_error(error);
   return EX_CONFIG;
@@ -60,7 +60,7 @@ int main(int argc, char** argv) {
   Daemon::block_signals();
   auto daemon = Daemon::start(line->options);
   if (!daemon) {
-    return fail(daemon.error());
+    return daemon.error().code == EPERM ? refuse(daemon.error()) : fail(daemon.error());
   }
   if (line->options.console) {
     if (const auto started = uroce::start_console(line->options.socket); !started) {

@@ -11,21 +11,15 @@
 #include "base/system_error.h"
 #include "control/start/every_thread.h"
 #include "dataplane/port/make_port.h"
+#include "dataplane/port/port_rights.h"
 
 namespace uroce::control {
 namespace {
-
-constexpr Capabilities capability_bit(int capability) { return Capabilities{1} << capability; }
 
 // To reopen an interface that is back, with rings in locked memory; promiscuous mode, addresses,
 // neighbours.
 constexpr Capabilities kInterfaces =
     capability_bit(CAP_NET_RAW) | capability_bit(CAP_NET_ADMIN) | capability_bit(CAP_IPC_LOCK);
-// To reopen it with af_xdp as well: its BPF program is loaded, and its map found by id.
-constexpr Capabilities kXdp = capability_bit(CAP_BPF) | capability_bit(CAP_SYS_ADMIN);
-// A card's driver maps memory for it and, without an IOMMU, looks up physical addresses.
-constexpr Capabilities kCards =
-    capability_bit(CAP_IPC_LOCK) | capability_bit(CAP_SYS_RAWIO) | capability_bit(CAP_SYS_ADMIN);
 // For /proc/PID/mem and map_files of other users, their limits, and the target files of the latter.
 constexpr Capabilities kOtherUsers =
     capability_bit(CAP_SYS_PTRACE) | capability_bit(CAP_DAC_OVERRIDE) |
@@ -62,12 +56,7 @@ Capabilities needed_capabilities(const DaemonOptions& options) {
     if (needs_eal(port.spec) || !port.interface.empty()) {
       needed |= kInterfaces;
     }
-    if (port.spec.starts_with("net_af_xdp")) {
-      needed |= kXdp;
-    }
-    if (is_pci_address(port.spec)) {
-      needed |= kCards;
-    }
+    needed |= capabilities_to_open(port.spec);
   }
   return needed;
 }

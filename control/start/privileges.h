@@ -3,14 +3,11 @@
 // The privileges that a daemon keeps after start-up: capabilities for its ports and for the
 // programs it serves, and no way to gain more.
 
-#include <cstdint>
-
+#include "base/capabilities.h"
 #include "base/result.h"
 #include "control/start/options.h"
 
 namespace uroce::control {
-
-using Capabilities = std::uint64_t;  // a bit for each CAP_ number
 
 // Capabilities that a running daemon with these options may need, whether it has them or not: for
 // ports on cards and interfaces, to reopen and configure them and to add addresses; for programs of

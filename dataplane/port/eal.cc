@@ -162,8 +162,11 @@ Status start_eal(const EalOptions& options) {
   log_with_priority();
   if (rte_eal_init(static_cast<int>(pointers.size()), pointers.data()) < 0) {
     const int code = rte_errno != 0 ? rte_errno : EINVAL;
+    // Without it, as in a container of systemd-nspawn, the EAL takes itself for broken.
+    const bool modules = ::access("/sys/module", F_OK) == 0;
     return Error{code, "DPDK's EAL refused to start (" + std::string(rte_strerror(code)) +
-                           ") with: " + line};
+                           ") with: " + line +
+                           (modules ? "" : "; it needs /sys/module: mount sysfs at /sys")};
   }
   running.store(true);
   folder_lock = lock_folder(rte_eal_get_runtime_dir());

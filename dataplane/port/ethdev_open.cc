@@ -15,6 +15,7 @@
 #include "dataplane/port/eal.h"
 #include "dataplane/port/ethdev_port.h"
 #include "dataplane/port/open_descriptors.h"
+#include "dataplane/port/port_rights.h"
 #include "dataplane/port/vdev_spec.h"
 
 namespace uroce {
@@ -83,6 +84,12 @@ Error EthdevPort::error(int code, const std::string& what) const {
   const int positive = code < 0 ? -code : code;
   return Error{positive != 0 ? positive : EIO,
                "port " + spec_ + ": " + what + " (" + rte_strerror(positive) + ")"};
+}
+
+// The drivers return -1 or EINVAL for any error, so what is missing for certain is told as such.
+Error EthdevPort::refused(int code, const std::string& what) const {
+  const std::string rights = missing_rights(spec_);
+  return rights.empty() ? error(code, what + "; see its lines above") : error(EPERM, what + rights);
 }
 
 Result<std::unique_ptr<Port>> EthdevPort::open(const std::string& spec,

@@ -80,6 +80,8 @@ class EthdevPort final : public Port {
   Status bring_up_with_peer(const VdevSpec& vdev);
   void keep_trying(const VdevSpec& vdev);
   void abandon_peer();
+  // What the driver refused; with the rights that are missing for it, if any.
+  [[nodiscard]] Error refused(int code, const std::string& what) const;
   Status probe(const VdevSpec& vdev);
   Status configure(const VdevSpec& vdev);
   Status make_pool(std::uint32_t buffer_bytes, std::uint16_t rx_descriptors,

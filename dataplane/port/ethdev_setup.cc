@@ -12,10 +12,10 @@
 #include <string>
 
 #include "base/page.h"
-#include "base/unique_fd.h"
 #include "dataplane/port/ethdev_port.h"
 #include "dataplane/port/open_descriptors.h"
 #include "dataplane/port/packet_fanout.h"
+#include "dataplane/port/port_rights.h"
 #include "dataplane/port/vdev_spec.h"
 
 namespace uroce {
@@ -44,17 +44,6 @@ bool is_packet_socket(int descriptor) {
     return false;
   }
   return domain == AF_PACKET || domain == AF_XDP;
-}
-
-// The kernel's error for a driver that opens packet sockets; empty if it isn't a missing privilege,
-// or the driver uses none. The drivers return -1 for any error.
-std::string missing_right(const VdevSpec& vdev) {
-  const UniqueFd socket(vdev.on_interface ? ::socket(AF_PACKET, SOCK_RAW | SOCK_CLOEXEC, 0) : -1);
-  if (!vdev.on_interface || socket.valid() || errno != EPERM) {
-    return {};
-  }
-  return ": it takes CAP_NET_RAW; start uroced as root or by systemd, or give it a udp port, which "
-         "takes no rights";
 }
 
 // Together with DPDK's overhead, a buffer then takes exactly a page, so that there are no gaps. The
@@ -104,7 +93,8 @@ Status EthdevPort::probe(const VdevSpec& vdev) {
       device_name_.insert(0, "0000:");
     }
     if (rte_eth_dev_get_port_by_name(device_name_.c_str(), &id_) != 0) {
-      return error(ENODEV, "no DPDK driver has this device; bind it with dpdk-devbind.py");
+      return error(ENODEV, "no DPDK driver has this device; bind it with dpdk-devbind.py" +
+                               missing_rights(spec_));
     }
     return ok();
   }
@@ -114,9 +104,7 @@ Status EthdevPort::probe(const VdevSpec& vdev) {
     return error(made, "this device exists already; give each a number, as in net_memif1");
   }
   if (made != 0) {
-    const std::string right = missing_right(vdev);
-    return error(made, "the driver refused " + vdev.name + "," + vdev.arguments +
-                           (right.empty() ? "; see its lines above" : right));
+    return refused(made, "the driver refused " + vdev.name + "," + vdev.arguments);
   }
   if (rte_eth_dev_get_port_by_name(vdev.name.c_str(), &id_) != 0) {
     return error(ENODEV, "this isn't a network device");
@@ -208,12 +196,12 @@ Status EthdevPort::configure(const VdevSpec& vdev) {
       break;
     }
   }
-  return failed == 0 ? ok() : error(failed, "the driver refused a queue");
+  return failed == 0 ? ok() : refused(failed, "the driver refused a queue");
 }
 
 Status EthdevPort::start() {
   if (const int failed = rte_eth_dev_start(id_); failed != 0) {
-    return error(failed, "the device didn't start");
+    return refused(failed, "the device didn't start");
   }
   started_ = true;
   return ok();

@@ -368,8 +368,16 @@ class BadInput(E2eCase):
         daemon = Process([*as_user(VICTIM), *self.tree.uroced, "--socket", f"{folder}/x.sock", "--ip", "10.0.0.1/24",
                           "--port", "net_af_packet0,iface=lo"], "without-right", self.logs, {**os.environ, "XDG_RUNTIME_DIR": folder})
         self.addCleanup(daemon.end)
-        self.assertNotEqual(daemon.expect_failure(30), 0)
-        self.assertIn("it takes CAP_NET_RAW; start uroced as root", daemon.err())
+        self.assertEqual(daemon.expect_failure(30), os.EX_CONFIG)
+        self.assertIn("uroced lacks CAP_NET_RAW: start it as root", daemon.err())
+
+    def test_an_xdp_port_with_the_rights_of_the_systemd_unit(self):
+        self.need_root("what it lacks is taken from root's rights")
+        daemon = Process(["setpriv", "--bounding-set=-sys_admin", *self.tree.uroced, "--socket", f"{self.folder}/x.sock",
+                          "--ip", "10.0.0.1/24", "--port", "net_af_xdp0,iface=lo"], "without-admin", self.logs)
+        self.addCleanup(daemon.end)
+        self.assertEqual(daemon.expect_failure(30), os.EX_CONFIG)
+        self.assertIn("uroced lacks CAP_SYS_ADMIN: start it as root", daemon.err())
 
     def test_bad_key_names_line(self):
         path = f"{self.folder}/bad.toml"

@@ -1,14 +1,12 @@
 #include "verbs_shim/memory/sharing/memory_limit.h"
 
-#include <linux/capability.h>
 #include <sys/resource.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
 #include <atomic>
 #include <cerrno>
 #include <cinttypes>
 
+#include "base/capabilities.h"
 #include "base/page.h"
 
 namespace uroce::shim {
@@ -17,12 +15,7 @@ namespace {
 // Bytes in whole pages held by registrations. Relaxed: a counter, needs no ordering.
 std::atomic<std::uint64_t> locked_bytes{0};
 
-bool may_lock_anything() {
-  __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3, .pid = 0};
-  __user_cap_data_struct sets[_LINUX_CAPABILITY_U32S_3] = {};
-  return ::syscall(SYS_capget, &header, sets) == 0 &&
-         (sets[CAP_TO_INDEX(CAP_IPC_LOCK)].effective & CAP_TO_MASK(CAP_IPC_LOCK)) != 0;
-}
+bool may_lock_anything() { return (effective_capabilities() & capability_bit(CAP_IPC_LOCK)) != 0; }
 
 }  // namespace
 
