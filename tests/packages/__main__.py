@@ -18,6 +18,7 @@ sys.path.insert(0, os.path.join(ROOT, "tests", "runner"))
 from container import container_case  # noqa: E402  (the path above comes first)
 from release import ARCHIVE, Release, archive_has  # noqa: E402
 from report import Case, close_part, print_case  # noqa: E402
+from service import service_case  # noqa: E402
 
 _SUITES = ("bookworm", "trixie")
 
@@ -42,7 +43,7 @@ def _suite_cases(suite, folder, jobs):
         cases.append(release.case(step))
         if cases[-1].outcome == "failed" and step in (release.make, release.install):
             return cases  # nothing to go on with
-    return [*cases, container_case(release)]
+    return [*cases, service_case(release, release.log_path("service")), container_case(release)]
 
 
 def main():

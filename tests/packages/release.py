@@ -44,10 +44,13 @@ class Release:
         self._logs = os.path.join(tree, "build", "test-logs", "packages")
         os.makedirs(self._logs, exist_ok=True)
 
+    def log_path(self, step):
+        return os.path.join(self._logs, f"{step}_{self.suite}.log")
+
     def case(self, step):
         """Runs a step of this release; its exception is the reason of the failure."""
         name, start = f"{step.__name__}_{self.suite}", time.monotonic()
-        log = os.path.join(self._logs, f"{name}.log")
+        log = self.log_path(step.__name__)
         try:
             with open(log, "w", encoding="utf-8") as out:
                 step(out)
@@ -87,7 +90,7 @@ class Release:
         """apt-get installs them in a root that had only Debian's."""
         wanted = [name for name in _listed(f"{self._tree}/debian/tests/control", "Depends") if "uroce" not in name]
         shutil.rmtree(self.root, ignore_errors=True)
-        self._bootstrap(self.root, wanted + ["libcap2-bin"], out)
+        self._bootstrap(self.root, wanted + ["libcap2-bin", "systemd-sysv"], out)
         os.makedirs(f"{self.root}/packages")
         for package in glob.glob(f"{self._packages}/*.deb"):
             if "-dbgsym_" not in package:

@@ -1,0 +1,75 @@
+#!/bin/bash
+# What an administrator does with the unit, on a machine that systemd has started. Each step ends it if it fails; the last line is "All ran."
+set -euo pipefail
+config=/etc/uroce/uroce.toml
+drop_in=/run/systemd/system/uroced.service.d
+
+value() { systemctl show uroced --property "$1" --value; }
+as_user() { setpriv --reuid 65534 --regid 65534 --clear-groups --inh-caps=-all --bounding-set=-all "$@"; }
+# The step's name, then its condition.
+check() { echo "== $1"; shift; "$@"; }
+until_true() { for _ in $(seq 300); do ! "$@" >/dev/null 2>&1 || return 0; sleep 0.1; done; echo "not within 30 s: $*"; return 1; }
+is_another_than() { [[ $(value ActiveState) == active && $(value MainPID) != "$1" ]]; }
+both_cards_are_active() { [[ $(as_user ibv_devinfo | grep -c PORT_ACTIVE) == 2 ]]; }
+
+# From one card to the other one, over the veth pair that their ports are on.
+pingpong() {
+  as_user ibv_rc_pingpong -d uroce0 -g 1 -c -n 200 -p 18620 >/tmp/server & local server=$!
+  until_true as_user ibv_rc_pingpong -d uroce1 -g 1 -c -n 200 -p 18620 127.0.0.1
+  wait "$server"
+  grep '200 iters' /tmp/server
+}
+
+refused_for_good() {
+  ! systemctl restart uroced
+  [[ $(value ExecMainStatus) == 78 && $(value ActiveState) == failed ]]
+  journalctl --unit uroced --output cat --lines 20 | grep --fixed-strings "$1"
+}
+
+# DPDK and this script want what a container doesn't have, and a machine does: all of sysfs.
+whole_sysfs() {
+  mkdir -p /mnt/cgroup
+  mount --rbind /sys/fs/cgroup /mnt/cgroup
+  mount -t sysfs sysfs /sys
+  mount --rbind /mnt/cgroup /sys/fs/cgroup
+}
+
+loopback() {
+  check "the package's card is there after the machine's start" until_true as_user ibv_devinfo
+  check "and has kept no rights over the network" bash -c "! (( 0x$(awk '/CapEff/ {print $2}' "/proc/$(value MainPID)/status") & 1 << 12 ))"
+  local pid
+  pid=$(value MainPID)
+  check "a reload keeps the daemon" systemctl reload uroced
+  [[ $(value MainPID) == "$pid" ]]
+  kill -KILL "$pid"
+  check "a killed daemon is started again" until_true is_another_than "$pid"
+}
+
+interfaces() {
+  ip link set lo up
+  ip link add left type veth peer name right
+  ip link set left up
+  ip link set right up
+  local driver
+  for driver in packet xdp; do
+    printf '[[port]]\nport = "net_af_%s%d,iface=%s"\nip = "10.6.0.%d/24"\n' "$driver" 0 left 1 "$driver" 1 right 2 >"$config"
+    if [[ $driver == xdp ]]; then
+      check "af_xdp says what the unit lacks, and isn't tried for ever" refused_for_good "uroced lacks CAP_SYS_ADMIN"
+      mkdir -p "$drop_in"
+      printf '[Service]\nAmbientCapabilities=CAP_SYS_ADMIN\nCapabilityBoundingSet=CAP_SYS_ADMIN\n' >"$drop_in/admin.conf"
+      systemctl daemon-reload
+    fi
+    check "af_$driver starts" systemctl restart uroced
+    until_true both_cards_are_active
+    check "data moves over af_$driver" pingpong
+  done
+}
+
+whole_sysfs
+loopback
+interfaces
+printf '[[port]]\nport = "loopbck"\n' >"$config"
+check "a mistake in the configuration isn't tried for ever" refused_for_good loopbck
+systemctl stop uroced
+check "nothing is left in /run" test ! -e /run/uroce
+echo "All ran."
