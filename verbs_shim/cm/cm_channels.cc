@@ -1,149 +1,130 @@
 #include "verbs_shim/cm/cm_channels.h"
 
 #include <pthread.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
 
+#include <atomic>
 #include <cerrno>
+#include <cstddef>
 #include <new>
 #include <utility>
 
-#include "base/verified_descriptor.h"
+#include "verbs_shim/cm/channel_table.h"
 #include "verbs_shim/cm/cm_device.h"
-#include "verbs_shim/cm/event_counts.h"
 #include "verbs_shim/socket/cancellation_disabled.h"
 #include "verbs_shim/socket/log.h"
+#include "verbs_shim/socket/wait_for_signal.h"
 
 namespace uroce::shim {
 
 using abi::Command;
-
-// Of a connection; its channels need them longer than it lives. The last user deletes it.
-struct Counts {
-  EventCounts ids, memberships;
-  unsigned users = 1;
-
-  EventCounts& of(Counted kind) { return kind == Counted::kId ? ids : memberships; }
-};
 
 // Its users are the calls that are using it, and this file while it is the newest. The last one
 // deletes it.
 struct Connection {
   Client client;
   unsigned users = 1;
-  Counts* counts = nullptr;
+  ConnectionObjects* objects = nullptr;
 };
 
 namespace {
 
-constexpr int kDescriptorsMax = 65'536;  // of the process; channels have smaller numbers
-
-// Channels by descriptor; the program may have closed one without librdmacm's knowledge.
-struct Channel {
-  VerifiedDescriptor socket;
-  std::uint32_t handle = 0;
-  std::uint64_t generation = 0;  // of the connection it belongs to
-  Counts* counts = nullptr;      // of that connection
-};
+constexpr const char* kOpening = "open of /dev/infiniband/rdma_cm";
 
 // One connection for all channels, made with the first. When it is lost, the channels of its
-// generation are dead, and the next channel makes a new one.
-pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;  // guards the following; commands run without it
+// generation are, too, and the next one that is opened or gets an id makes a new one. Guarded by
+// the ChannelLock; commands run without it.
 Connection* newest = nullptr;
 std::uint64_t generation = 0;
 std::uint64_t inherited = 0;  // connections up to this generation are a parent's
-Channel* channels = nullptr;  // array of kDescriptorsMax, allocated with the first
+
+// Changes when channels that were lost are connected or closed.
+std::atomic<std::uint32_t> changes{0};
 
 pthread_mutex_t exchanging = PTHREAD_MUTEX_INITIALIZER;  // one Use at a time; locked first
-
-class Lock {
- public:
-  Lock() { pthread_mutex_lock(&mutex); }
-  ~Lock() { pthread_mutex_unlock(&mutex); }
-  Lock(const Lock&) = delete;
-  Lock& operator=(const Lock&) = delete;
-};
-
-// REQUIRES: the lock is held.
-void release(Counts* counts) {
-  if (counts != nullptr && --counts->users == 0) {
-    delete counts;
-  }
-}
 
 // REQUIRES: the lock is held.
 void release(Connection* connection) {
   if (connection != nullptr && --connection->users == 0) {
-    release(connection->counts);
+    if (connection->objects != nullptr) {
+      disconnect(*connection->objects);
+    }
     delete connection;
   }
 }
 
-// Returns its socket. Counts of a parent stay: its threads may have been changing them. REQUIRES:
-// the lock is held.
-VerifiedDescriptor forget(Channel& channel) {
-  if (channel.generation > inherited) {
-    release(channel.counts);
-  }
-  return std::exchange(channel, {}).socket;
-}
-
 // Ensures a live connection. REQUIRES: the lock is held.
 Status connect_if_needed() {
-  if (channels == nullptr) {
-    channels = new (std::nothrow) Channel[kDescriptorsMax];
-  }
-  if (newest != nullptr && channels != nullptr && newest->client.check()) {
+  if (newest != nullptr && newest->client.check()) {
     return ok();
   }
-  auto* fresh = channels == nullptr ? nullptr : new (std::nothrow) Connection;
+  auto* fresh = new (std::nothrow) Connection;
   if (fresh == nullptr) {
-    return Error{ENOMEM, "no memory for a channel"};
-  }
-  fresh->counts = new (std::nothrow) Counts;
-  if (fresh->counts == nullptr) {
-    release(fresh);
     return Error{ENOMEM, "no memory for a channel"};
   }
   if (Status connected = fresh->client.connect(); !connected) {
     release(fresh);
     return connected;
   }
+  fresh->objects = make_objects(generation + 1);
+  if (fresh->objects == nullptr) {
+    release(fresh);
+    return Error{ENOMEM, "no memory for a channel"};
+  }
   release(std::exchange(newest, fresh));
   ++generation;
   return ok();
 }
 
-// The channel of a descriptor, or null: not one of ours. REQUIRES: the lock is held.
-Channel* channel_of(int descriptor) {
-  if (channels == nullptr || descriptor < 0 || descriptor >= kDescriptorsMax) {
-    return nullptr;
+struct DaemonsEnd {
+  UniqueFd socket;
+  std::uint32_t handle = 0;
+};
+
+// 0 or an errno value. REQUIRES: the lock is held.
+int open_at_daemon(DaemonsEnd* opened) {
+  if (const Status connected = connect_if_needed(); !connected) {
+    explain(kOpening, connected.error().code, connected.error().message.c_str());
+    return ENODEV;
   }
-  Channel& channel = channels[descriptor];
-  if (channel.socket.get() < 0) {
-    forget(channel);
-    return nullptr;
+  struct {
+    abi::RequestHeader header;
+  } request{};
+  abi::HandleReply reply{};
+  Descriptors received;
+  const int error =
+      newest->client.call(kOpening, Command::kCmOpenChannel, request, reply, &received);
+  if (error == 0) {
+    *opened = {.socket = received.take(0), .handle = reply.handle};
   }
-  return &channel;
+  return error;
 }
 
-// REQUIRES: the lock is held.
-Counts* counts_of(int descriptor, const Route& route) {
-  const Channel* const channel = channel_of(descriptor);
-  return channel != nullptr && route == Route{channel->generation, channel->handle}
-             ? channel->counts
-             : nullptr;
+void close_at_daemon(Client& client, std::uint32_t handle) {
+  abi::HandleRequest request{};
+  request.handle = handle;
+  abi::HandleReply reply{};
+  (void)client.call("close of /dev/infiniband/rdma_cm", Command::kCmCloseChannel, request, reply);
+}
+
+void announce_change() {
+  changes.fetch_add(1);
+  futex_wake(changes, FutexScope::kProcess);
 }
 
 }  // namespace
 
 Route route_of(int descriptor) {
-  const Lock lock;
-  const Channel* const channel = channel_of(descriptor);
-  return channel == nullptr ? Route{} : Route{channel->generation, channel->handle};
+  const ChannelLock lock;
+  const Channel* const channel = known_channel(descriptor);
+  return channel == nullptr ? Route{}
+                            : Route{channel->serial, channel->generation, channel->handle};
 }
 
 Use::Use(const Route& route) {
   pthread_mutex_lock(&exchanging);
-  const Lock lock;
+  const ChannelLock lock;
   if (route.generation > inherited && route.generation == generation) {
     connection_ = newest;
     ++connection_->users;
@@ -152,7 +133,7 @@ Use::Use(const Route& route) {
 
 Use::~Use() {
   {
-    const Lock lock;
+    const ChannelLock lock;
     release(connection_);
   }
   pthread_mutex_unlock(&exchanging);
@@ -160,88 +141,117 @@ Use::~Use() {
 
 Client* Use::client() const { return connection_ == nullptr ? nullptr : &connection_->client; }
 
-void begin_count(int descriptor, const Route& route, Counted kind, std::uint32_t handle) {
-  const Lock lock;
-  if (Counts* const counts = counts_of(descriptor, route)) {
-    counts->of(kind).begin(handle);
-  }
-}
-
-void count_event(int descriptor, const Route& route, Counted kind, std::uint32_t handle) {
-  const Lock lock;
-  if (Counts* const counts = counts_of(descriptor, route)) {
-    counts->of(kind).add(handle);
-  }
-}
-
-std::optional<std::uint32_t> counted_events(int descriptor, const Route& route, Counted kind,
-                                            std::uint32_t handle) {
-  const Lock lock;
-  Counts* const counts = counts_of(descriptor, route);
-  return counts != nullptr && route.generation > inherited ? counts->of(kind).of(handle)
-                                                           : std::nullopt;
-}
-
 int open_cm_channel() {
   const CancellationDisabled whole;
-  const Lock lock;
-  if (const Status connected = connect_if_needed(); !connected) {
-    explain("open of /dev/infiniband/rdma_cm", connected.error().code,
-            connected.error().message.c_str());
-    errno = ENODEV;
+  UniqueFd file(epoll_create1(EPOLL_CLOEXEC));
+  if (!file.valid()) {
     return -1;
   }
-  struct {
-    abi::RequestHeader header;
-  } request{};
-  abi::HandleReply reply{};
-  Descriptors received;
-  int error = newest->client.call("open of /dev/infiniband/rdma_cm", Command::kCmOpenChannel,
-                                  request, reply, &received);
-  const int descriptor = received.peek(0);
-  if (error == 0 && (descriptor < 0 || descriptor >= kDescriptorsMax)) {
-    error = EMFILE;
+  const ChannelLock lock;
+  const int descriptor = file.get();
+  Channel* const channel = channel_place(descriptor);
+  if (channel == nullptr) {
+    errno = EMFILE;
+    return -1;
   }
-  if (error != 0) {
+  DaemonsEnd opened;
+  if (const int error = open_at_daemon(&opened); error != 0) {
     errno = error;
     return -1;
   }
-  Channel& channel = channels[descriptor];
-  forget(channel);
-  channel.socket.keep(received.take(0));
-  channel.handle = reply.handle;
-  channel.generation = generation;
-  channel.counts = newest->counts;
-  ++channel.counts->users;
+  take_out(*channel, descriptor).socket.end();  // closed without librdmacm's knowledge
+  channel->serial = new_serial();
+  channel->file.keep(std::move(file));
+  channel->socket.keep(std::move(opened.socket));
+  channel->handle = opened.handle;
+  channel->generation = generation;
   return descriptor;
 }
 
 bool is_cm_channel(int descriptor) {
-  const Lock lock;
+  const ChannelLock lock;
   return channel_of(descriptor) != nullptr;
 }
 
 int close_cm_channel(int descriptor) {
   const CancellationDisabled whole;
   const Route route = route_of(descriptor);
-  VerifiedDescriptor socket;
+  Channel closed;
   {
-    const Lock lock;
-    socket = forget(channels[descriptor]);
+    const ChannelLock lock;
+    Channel* const channel = known_channel(descriptor, route.serial);
+    if (channel == nullptr) {
+      return 0;
+    }
+    closed = take_out(*channel, descriptor);
   }
   if (const Use connection(route); connection.client() != nullptr) {
-    abi::HandleRequest request{};
-    request.handle = route.handle;
-    abi::HandleReply reply{};
-    (void)connection.client()->call("close of /dev/infiniband/rdma_cm", Command::kCmCloseChannel,
-                                    request, reply);
+    close_at_daemon(*connection.client(), route.handle);
   }
-  socket.end();
+  announce_change();
+  closed.socket.end();
+  closed.file.end();
   return 0;
 }
 
+int reconnect_cm_channel(int descriptor, const Route& route) {
+  const ChannelLock lock;
+  Channel* const channel = known_channel(descriptor, route.serial);
+  if (channel == nullptr || is_inherited(*channel)) {
+    return ENODEV;
+  }
+  if (channel->generation != route.generation) {
+    return 0;  // another thread has done it
+  }
+  if (!connect_if_needed() || generation == route.generation) {
+    return ENODEV;
+  }
+  DaemonsEnd opened;
+  int error = open_at_daemon(&opened);
+  if (error == 0) {
+    error = reconnect(*channel, std::move(opened.socket), opened.handle, generation);
+    if (error != 0) {
+      close_at_daemon(newest->client, opened.handle);
+    }
+  }
+  announce_change();
+  return error;
+}
+
+int wait_at_cm_channel(int descriptor, std::uint64_t serial) {
+  int socket = -1;
+  const std::uint32_t seen = changes.load();
+  {
+    const ChannelLock lock;
+    const Channel* const channel = known_channel(descriptor, serial);
+    if (channel == nullptr) {
+      return ENODEV;
+    }
+    if (!channel->lost) {
+      socket = channel->socket.get();
+    }
+  }
+  if (socket < 0) {
+    return wait_while(changes, seen);
+  }
+  std::byte head{};
+  return recv(socket, &head, sizeof(head), MSG_PEEK) < 0 ? errno : 0;
+}
+
+void take_bytes(int descriptor, const Route& route, std::uint32_t count) {
+  const ChannelLock lock;
+  const Channel* const channel = known_channel(descriptor, route.serial);
+  if (channel == nullptr || channel->generation != route.generation) {
+    return;
+  }
+  const int socket = count != 0 ? channel->socket.get() : -1;
+  char byte = 0;
+  while (count-- != 0 && recv(socket, &byte, sizeof(byte), MSG_DONTWAIT) > 0) {
+  }
+}
+
 void abandon_cm_channels_after_fork() {
-  mutex = PTHREAD_MUTEX_INITIALIZER;
+  abandon_channel_table_after_fork();
   exchanging = PTHREAD_MUTEX_INITIALIZER;
   inherited = generation;
   if (newest != nullptr) {

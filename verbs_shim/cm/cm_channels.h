@@ -1,10 +1,9 @@
 #pragma once
 
-// The open event channels by descriptor, and the connection to the daemon that their commands use.
-// Opening and closing them is declared in cm_device.h.
+// The connection to the daemon that the commands of all event channels use. Opening and closing
+// channels is declared in cm_device.h, what is noted of their ids in cm_ids.h.
 
 #include <cstdint>
-#include <optional>
 
 #include "verbs_shim/socket/client.h"
 
@@ -12,12 +11,12 @@ namespace uroce::shim {
 
 // A channel as a call found it.
 struct Route {
-  std::uint64_t generation = 0;  // 0: the descriptor isn't a channel of ours
+  std::uint64_t serial = 0;      // of the channel; 0: the descriptor isn't a channel of ours
+  std::uint64_t generation = 0;  // of the connection to which it belonged then
   std::uint32_t handle = 0;
-
-  bool operator==(const Route&) const = default;
 };
 
+// REQUIRES: is_cm_channel() was true.
 Route route_of(int descriptor);
 
 struct Connection;
@@ -39,15 +38,16 @@ class Use {
   Connection* connection_ = nullptr;
 };
 
-// How many events of an id or a membership the program has fetched, by its handle. Known as long as
-// the channel is open, also after the connection was lost. The channel is given by its descriptor
-// and its route: another may have the descriptor meanwhile.
-enum class Counted : std::uint8_t { kId, kMembership };
-// A new one has the handle.
-void begin_count(int descriptor, const Route& route, Counted kind, std::uint32_t handle);
-void count_event(int descriptor, const Route& route, Counted kind, std::uint32_t handle);
-// nullopt: there was no memory to count them, or they are the parent's of a fork's child.
-std::optional<std::uint32_t> counted_events(int descriptor, const Route& route, Counted kind,
-                                            std::uint32_t handle);
+// The connection of this route is gone: connects the channel with the daemon that is there now. 0
+// or an errno value: there is none (ENODEV), or it refuses.
+int reconnect_cm_channel(int descriptor, const Route& route);
+
+// Waits until an event may be there. 0 or an errno value: EINTR after a signal whose handler has no
+// SA_RESTART, as from the device; poll() would return it for every handler. A cancellation point.
+int wait_at_cm_channel(int descriptor, std::uint64_t serial);
+
+// Takes the bytes of events that have left the channel, which are there: the daemon wrote them
+// before it said so.
+void take_bytes(int descriptor, const Route& route, std::uint32_t count);
 
 }  // namespace uroce::shim

@@ -2,10 +2,10 @@
 
 // Emulates librdmacm's character device, /dev/infiniband/rdma_cm, inside the program.
 //
-// An event channel is a socket from the daemon, readable exactly while events wait and with a
-// byte for each, so that poll, epoll and O_NONBLOCK work as on the device. Commands
-// (rdma/rdma_user_cm.h) are sent unchanged over one connection of the process to the daemon. Any
-// thread may call.
+// An event channel is an epoll instance that watches a socket from the daemon, so that poll, epoll
+// and O_NONBLOCK work as on the device, and go on to when there is another daemon
+// (channel_table.h). Commands (rdma/rdma_user_cm.h) are sent over one connection of the process to
+// the daemon. Any thread may call.
 
 #include <sys/stat.h>
 #include <sys/types.h>

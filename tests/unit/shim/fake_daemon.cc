@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <poll.h>
+#include <rdma/rdma_user_cm.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <sys/un.h>
@@ -222,7 +223,10 @@ FakeDaemon::Answer FakeDaemon::answer_to(Command command, const std::byte* recor
     }
     case Command::kCmCommand: {
       const std::lock_guard lock(cm_mutex_);
-      return answer(cm_reply_);
+      const bool asks_for_event = reinterpret_cast<const abi::CmCommandRequest*>(record)->number ==
+                                  RDMA_USER_CM_CMD_GET_EVENT;
+      const bool has_event = cm_reply_.output_length >= sizeof(rdma_ucm_event_resp);
+      return answer(asks_for_event && !has_event ? abi::CmCommandReply{} : cm_reply_);
     }
     default: {
       struct {

@@ -92,7 +92,8 @@ class FakeDaemon {
   std::uint64_t wakes();
   void announce(const abi::AsyncEventRecord& record);
   void announce(const abi::CompletionEvent& event);
-  // A channel of librdmacm has an event: its byte, and the answer to commands from now on.
+  // A channel of librdmacm has an event: its byte, and the answer to commands from now on, except
+  // that one which is no event is none to GET_EVENT.
   void announce_to_librdmacm(const abi::CmCommandReply& reply);
   std::uint64_t last_cookie() const { return last_cookie_; }
   // The handle of the protection domain of the last registration.

@@ -1,20 +1,18 @@
 // Commands that librdmacm writes to its device, and the events that it gets by them.
 
-#include <poll.h>
 #include <rdma/rdma_user_cm.h>
 
-#include <array>
 #include <atomic>
 #include <cerrno>
 #include <chrono>
 #include <csignal>
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
 #include <filesystem>
 #include <iterator>
 #include <thread>
 
+#include "tests/unit/shim/cm/cm_device_fixture.h"
 #include "tests/unit/shim/fake_daemon.h"
 #include "tests/unit/shim/on_cancelled_thread.h"
 #include "tests/unit/shim/signal_until_done.h"
@@ -22,33 +20,6 @@
 
 namespace uroce::test {
 namespace {
-
-class CmDevice : public testing::Test {
- protected:
-  void SetUp() override { ASSERT_GE(channel = shim::open_cm_channel(), 0); }
-  void TearDown() override { EXPECT_EQ(shim::close_cm_channel(channel), 0); }
-
-  // The event is written to `event`. True, or false with errno.
-  bool get_event() {
-    struct {
-      rdma_ucm_cmd_hdr header;
-      rdma_ucm_get_event body;
-    } command{};
-    command.header = {.cmd = RDMA_USER_CM_CMD_GET_EVENT,
-                      .in = sizeof(command.body),
-                      .out = static_cast<std::uint16_t>(event.size())};
-    command.body.response = reinterpret_cast<std::uintptr_t>(event.data());
-    return shim::write_cm_command(channel, &command, sizeof(command)) == sizeof(command);
-  }
-  [[nodiscard]] bool readable() const {
-    pollfd one{.fd = channel, .events = POLLIN, .revents = 0};
-    return poll(&one, 1, 0) == 1;
-  }
-
-  FakeDaemon daemon;
-  int channel = -1;
-  std::array<std::uint8_t, 4 * abi::kCmOutputMax> event{};
-};
 
 TEST_F(CmDevice, AnAnswerLongerThanItsRecordIsRefused) {
   abi::CmCommandReply reply{};
@@ -61,6 +32,7 @@ TEST_F(CmDevice, AnAnswerLongerThanItsRecordIsRefused) {
 
 // It would be lost, and its byte would keep the channel readable.
 TEST_F(CmDevice, AThreadThatIsCancelledTakesTheWholeEvent) {
+  create_bound_id(0);
   abi::CmCommandReply reply{};
   reply.leaving = 1;
   reply.output_length = sizeof(rdma_ucm_event_resp);
@@ -94,86 +66,47 @@ TEST_F(CmDevice, ALostConnectionIsClosedWhenAnotherTakesItsPlace) {
 class OrphanedCmDevice : public CmDevice {
  protected:
   static constexpr std::uint32_t kId = 5, kMembership = 3, kFresh = 8;
-
-  // A command with a response is written. True, or false with errno.
-  template <typename Body, typename Response>
-  bool command(std::uint32_t number, Body body, Response* response) {
-    struct {
-      rdma_ucm_cmd_hdr header;
-      Body body;
-    } command{{number, sizeof(Body), sizeof(Response)}, body};
-    command.body.response = reinterpret_cast<std::uintptr_t>(response);
-    return shim::write_cm_command(channel, &command, sizeof(command)) == sizeof(command);
-  }
-  template <typename Body>
-  void create(std::uint32_t number, std::uint32_t handle) {
-    abi::CmCommandReply reply{};
-    reply.leaving = 1;
-    reply.output_length = sizeof(rdma_ucm_create_id_resp);
-    std::memcpy(reply.output, &handle, sizeof(handle));
-    daemon.announce_to_librdmacm(reply);
-    rdma_ucm_create_id_resp response{};
-    EXPECT_TRUE(command(number, Body{}, &response));
-    EXPECT_EQ(response.id, handle);
-  }
-  void fetch(std::uint32_t counted, std::uint32_t named, std::uint32_t membership = 0) {
-    abi::CmCommandReply reply{};
-    reply.leaving = 1;
-    reply.event_id = counted + 1;
-    reply.event_membership = membership;
-    reply.output_length = sizeof(rdma_ucm_event_resp);
-    rdma_ucm_event_resp record{};
-    record.id = named;
-    std::memcpy(reply.output, &record, sizeof(record));
-    daemon.announce_to_librdmacm(reply);
-    EXPECT_TRUE(get_event());
-  }
-  // The number of events that the program is to have acknowledged. -1 and errno: it fails.
-  int destroy(std::uint32_t number, std::uint32_t handle) {
-    rdma_ucm_destroy_id body{};
-    body.id = handle;
-    rdma_ucm_destroy_id_resp response{};
-    return command(number, body, &response) ? static_cast<int>(response.events_reported) : -1;
-  }
 };
 
 TEST_F(OrphanedCmDevice, IdsAndMembershipsCanBeGivenBack) {
-  create<rdma_ucm_create_id>(RDMA_USER_CM_CMD_CREATE_ID, kId);
-  create<rdma_ucm_join_mcast>(RDMA_USER_CM_CMD_JOIN_MCAST, kMembership);
+  const std::uint32_t id = create_id(kId);
+  const std::uint32_t membership = create_membership(id, kMembership);
   fetch(kId, kId);
   fetch(kId, kFresh);  // a connect request
+  const std::uint32_t fresh = got_event().id;
   fetch(kId, kId, kMembership + 1);
   daemon.die();
   errno = 0;
-  EXPECT_EQ(destroy(RDMA_USER_CM_CMD_LEAVE_MCAST, kMembership), 1);
-  EXPECT_EQ(destroy(RDMA_USER_CM_CMD_DESTROY_ID, kId), 3);
-  EXPECT_EQ(destroy(RDMA_USER_CM_CMD_DESTROY_ID, kFresh), 0);
+  EXPECT_EQ(destroy(RDMA_USER_CM_CMD_LEAVE_MCAST, membership), 1);
+  EXPECT_EQ(destroy_id(id), 3);
+  EXPECT_EQ(destroy_id(fresh), 0);
   EXPECT_EQ(errno, 0);
-  EXPECT_FALSE(get_event());
+  EXPECT_EQ(destroy_id(id), -1) << "it is destroyed";
   EXPECT_EQ(errno, ENODEV);
 }
 
 TEST_F(OrphanedCmDevice, CountsAreOfTheIdThatHasTheHandleNow) {
-  create<rdma_ucm_create_id>(RDMA_USER_CM_CMD_CREATE_ID, kId);
+  create_id(kId);
   fetch(kId, kId);
-  create<rdma_ucm_create_id>(RDMA_USER_CM_CMD_CREATE_ID, kId);
+  const std::uint32_t id = create_id(kId);
   daemon.die();
-  EXPECT_EQ(destroy(RDMA_USER_CM_CMD_DESTROY_ID, kId), 0);
+  EXPECT_EQ(destroy_id(id), 0);
 }
 
 TEST_F(OrphanedCmDevice, IdsCanBeGivenBackWhenAnotherConnectionTookItsPlace) {
-  create<rdma_ucm_create_id>(RDMA_USER_CM_CMD_CREATE_ID, kId);
+  const std::uint32_t id = create_id(kId);
   fetch(kId, kId);
   daemon.die();
   const FakeDaemon restarted;
   const int fresh = shim::open_cm_channel();
   ASSERT_GE(fresh, 0);
-  EXPECT_EQ(destroy(RDMA_USER_CM_CMD_DESTROY_ID, kId), 1);
-  EXPECT_EQ(destroy(RDMA_USER_CM_CMD_DESTROY_ID, kFresh), -1) << "there was no such id";
+  EXPECT_EQ(destroy_id(id), 1);
+  EXPECT_EQ(destroy_id(id + 1), -1) << "there was no such id";
   EXPECT_EQ(shim::close_cm_channel(fresh), 0);
 }
 
 TEST_F(CmDevice, AThreadThatWaitsForAnEventCanBeCancelled) {
+  create_bound_id(0);
   abi::CmCommandReply none{};
   daemon.announce_to_librdmacm(none);
   EXPECT_FALSE(on_cancelled_thread([this] { get_event(); }));

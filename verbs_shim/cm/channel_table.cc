@@ -1,0 +1,228 @@
+#include "verbs_shim/cm/channel_table.h"
+
+#include <fcntl.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+
+#include <cerrno>
+#include <cstdlib>
+#include <new>
+#include <type_traits>
+#include <utility>
+
+#include "verbs_shim/socket/cancellation_disabled.h"
+
+namespace uroce::shim {
+namespace {
+
+constexpr int kDescriptorsMax = 65'536;  // of the process; channels have smaller numbers
+static_assert(std::is_aggregate_v<Channel> && std::is_trivially_copyable_v<Channel>);
+
+pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;  // guards the following
+Channel* channels = nullptr;  // array of kDescriptorsMax, allocated with the first
+std::uint64_t last_serial = 0;
+std::uint64_t inherited = 0;  // channels up to this serial number are a parent's
+ConnectionObjects* first_objects = nullptr;
+VerifiedDescriptor ready;  // always readable
+
+// -1 and errno: it can't be made.
+int ready_socket() {
+  if (const int descriptor = ready.get(); descriptor >= 0) {
+    return descriptor;
+  }
+  int ends[2];
+  if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0) {
+    return -1;
+  }
+  const UniqueFd other_end(ends[1]);  // closed at once
+  ready.keep(UniqueFd(ends[0]));
+  return ready.get();
+}
+
+int set_watched(int file, int socket, bool wanted, bool* watched) {
+  if (wanted == *watched) {
+    return 0;
+  }
+  epoll_event event{.events = EPOLLIN, .data = {}};
+  if (epoll_ctl(file, wanted ? EPOLL_CTL_ADD : EPOLL_CTL_DEL, socket, &event) != 0) {
+    return errno;
+  }
+  *watched = wanted;
+  return 0;
+}
+
+int watch_ready(Channel& channel, bool wanted) {
+  if (wanted == channel.watches_ready) {
+    return 0;
+  }
+  const int socket = ready_socket();
+  return socket < 0 ? errno
+                    : set_watched(channel.file.get(), socket, wanted, &channel.watches_ready);
+}
+
+int watch_socket(Channel& channel, bool wanted) {
+  return wanted == channel.watches_socket ? 0
+                                          : set_watched(channel.file.get(), channel.socket.get(),
+                                                        wanted, &channel.watches_socket);
+}
+
+void release_if_unused(ConnectionObjects& objects) {
+  if (objects.connected || objects.count != 0) {
+    return;
+  }
+  ConnectionObjects** place = &first_objects;
+  while (*place != &objects) {
+    place = &(*place)->next;
+  }
+  *place = objects.next;
+  delete &objects;
+}
+
+// The ids that report to the descriptor's channel are destroyed with it.
+void end_ids_of(int descriptor) {
+  for (ConnectionObjects* objects = first_objects; objects != nullptr;) {
+    ConnectionObjects* const next = objects->next;
+    ++objects->count;  // so that it stays while it is visited
+    for (std::uint32_t handle = 0; handle < objects->ids.handles_end(); ++handle) {
+      if (CmObject* const id = objects->ids.find(handle);
+          id != nullptr && id->channel == descriptor) {
+        end_id(*objects, *id);
+      }
+    }
+    --objects->count;
+    release_if_unused(*objects);
+    objects = next;
+  }
+}
+
+}  // namespace
+
+ChannelLock::ChannelLock() { pthread_mutex_lock(&mutex); }
+ChannelLock::~ChannelLock() { pthread_mutex_unlock(&mutex); }
+
+Channel* channel_place(int descriptor) {
+  if (channels == nullptr) {
+    // Not by new, which would touch all of it.
+    channels = static_cast<Channel*>(std::calloc(kDescriptorsMax, sizeof(Channel)));
+  }
+  return channels == nullptr || descriptor < 0 || descriptor >= kDescriptorsMax
+             ? nullptr
+             : &channels[descriptor];
+}
+
+Channel* channel_of(int descriptor) {
+  Channel* const channel = known_channel(descriptor);
+  // All epoll instances look alike to fstat(2); the socket is one of a kind.
+  if (channel == nullptr || (channel->file.get() >= 0 && channel->socket.get() >= 0)) {
+    return channel;
+  }
+  const CancellationDisabled whole;  // a cancelled thread would keep the lock
+  take_out(*channel, descriptor).socket.end();
+  return nullptr;
+}
+
+Channel* known_channel(int descriptor) {
+  return channels != nullptr && descriptor >= 0 && descriptor < kDescriptorsMax &&
+                 channels[descriptor].serial != 0
+             ? &channels[descriptor]
+             : nullptr;
+}
+
+Channel* known_channel(int descriptor, std::uint64_t serial) {
+  Channel* const channel = known_channel(descriptor);
+  return channel != nullptr && channel->serial == serial ? channel : nullptr;
+}
+
+std::uint64_t new_serial() { return ++last_serial; }
+
+bool is_inherited(const Channel& channel) { return channel.serial <= inherited; }
+
+int watch(Channel& channel) {
+  if (is_inherited(channel)) {
+    return 0;  // the parent uses the same file
+  }
+  const bool removals = channel.removals != 0;
+  const int error = watch_socket(channel, channel.lost ? removals : channel.ids_in_use != 0);
+  return error != 0 ? error : watch_ready(channel, removals && !channel.lost);
+}
+
+void lose(Channel& channel) {
+  channel.lost = true;
+  channel.removals += std::exchange(channel.ids_in_use, 0);
+  (void)watch(channel);
+}
+
+int reconnect(Channel& channel, UniqueFd socket, std::uint32_t handle, std::uint64_t generation) {
+  lose(channel);
+  const int number = channel.socket.get();
+  if (number < 0) {
+    return ENODEV;
+  }
+  if (const int error = watch_ready(channel, channel.removals != 0); error != 0) {
+    return error;
+  }
+  (void)watch_socket(channel, false);
+  if (dup3(socket.get(), number, O_CLOEXEC) < 0) {
+    return errno;
+  }
+  channel.watches_socket = false;
+  channel.socket = {};
+  channel.socket.keep(UniqueFd(number));
+  channel.handle = handle;
+  channel.generation = generation;
+  channel.lost = false;
+  return 0;
+}
+
+Channel take_out(Channel& channel, int descriptor) {
+  if (channel.ids != 0) {
+    end_ids_of(descriptor);
+  }
+  return std::exchange(channel, {});
+}
+
+ConnectionObjects* make_objects(std::uint64_t generation) {
+  auto* const made = new (std::nothrow) ConnectionObjects;
+  if (made != nullptr) {
+    made->generation = generation;
+    made->next = std::exchange(first_objects, made);
+  }
+  return made;
+}
+
+ConnectionObjects* objects_of(std::uint64_t generation) {
+  ConnectionObjects* objects = first_objects;
+  while (objects != nullptr && objects->generation != generation) {
+    objects = objects->next;
+  }
+  return objects;
+}
+
+ConnectionObjects* all_objects() { return first_objects; }
+
+void disconnect(ConnectionObjects& objects) {
+  objects.connected = false;
+  release_if_unused(objects);
+}
+
+void end_id(ConnectionObjects& objects, CmObject& id) {
+  if (Channel& channel = channels[id.channel]; channel.serial != 0) {
+    --channel.ids;
+    if (id.in_use) {
+      const bool lost = channel.lost || channel.generation != objects.generation;
+      --(lost ? channel.removals : channel.ids_in_use);
+      (void)watch(channel);
+    }
+  }
+  id = {};
+  --objects.count;
+  release_if_unused(objects);
+}
+
+void abandon_channel_table_after_fork() {
+  mutex = PTHREAD_MUTEX_INITIALIZER;
+  inherited = last_serial;
+  first_objects = nullptr;  // never freed: the parent's threads may have been changing it
+}
+
+}  // namespace uroce::shim

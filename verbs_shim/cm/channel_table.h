@@ -1,0 +1,93 @@
+#pragma once
+
+// The open event channels by descriptor, and what is noted of their ids: the state that cm_channels
+// and cm_ids share. All of it is guarded by one lock, which no command is executed under.
+//
+// The program's descriptor of a channel is an epoll instance, so that it stays the same open file,
+// with all registrations that the program has made of it, while the sockets behind it change. It
+// watches
+// * the daemon's socket while an id of the channel is in use. When the daemon dies the socket is at
+//   its end, and so readable, exactly in those channels that then have events to fetch;
+// * beside it, a socket that is always readable, once the channel is connected with the next
+//   daemon and the program hasn't been told of all ids that it lost.
+
+#include <pthread.h>
+
+#include <cstdint>
+
+#include "base/verified_descriptor.h"
+#include "verbs_shim/cm/cm_objects.h"
+
+namespace uroce::shim {
+
+// The objects of one connection. They exist until it is gone and the program has destroyed the ids.
+struct ConnectionObjects {
+  CmObjects ids, memberships;
+  std::uint64_t generation = 0;
+  std::uint32_t count = 0;  // of ids
+  bool connected = true;    // commands may still be using the connection
+  ConnectionObjects* next = nullptr;
+};
+
+// Zeros are a descriptor that is no channel.
+struct Channel {
+  std::uint64_t serial = 0;  // no other channel has the same; 0: the descriptor is no channel
+  VerifiedDescriptor file;   // the program's
+  // From the daemon. Its number stays when it is another's: a thread may be about to wait there.
+  VerifiedDescriptor socket;
+  std::uint32_t handle = 0;
+  std::uint64_t generation = 0;  // of the connection to which it belongs
+  bool lost = false;             // that connection is gone
+  std::uint32_t ids = 0;         // noted
+  std::uint32_t ids_in_use = 0;  // of the connection
+  std::uint32_t removals = 0;    // ids in use of connections that are gone: an event waits for each
+  bool watches_socket = false, watches_ready = false;
+};
+
+class ChannelLock {
+ public:
+  ChannelLock();
+  ~ChannelLock();
+  ChannelLock(const ChannelLock&) = delete;
+  ChannelLock& operator=(const ChannelLock&) = delete;
+};
+
+// The following require the lock.
+
+// The place of the channel with this descriptor, which may be taken by one that the program has
+// closed. nullptr: no memory, or the number is too high.
+Channel* channel_place(int descriptor);
+// nullptr: the descriptor isn't a channel's, or the program has closed it.
+Channel* channel_of(int descriptor);
+// The same without a system call, for descriptors that were looked at.
+Channel* known_channel(int descriptor);
+// nullptr: that channel was closed.
+Channel* known_channel(int descriptor, std::uint64_t serial);
+
+std::uint64_t new_serial();
+// Whether it is the parent's, in a fork's child.
+bool is_inherited(const Channel& channel);
+
+// Makes the descriptor readable exactly while events wait. 0 or an errno value: it can't be
+// watched.
+int watch(Channel& channel);
+// The channel's connection is gone, and with it the channel's ids.
+void lose(Channel& channel);
+// The daemon's socket is another one, of this connection. 0 or an errno value.
+int reconnect(Channel& channel, UniqueFd socket, std::uint32_t handle, std::uint64_t generation);
+// Takes it out of the table, with its ids. The caller closes its descriptors.
+Channel take_out(Channel& channel, int descriptor);
+
+// A connection's. nullptr: no memory, or all its ids are destroyed.
+ConnectionObjects* make_objects(std::uint64_t generation);
+ConnectionObjects* objects_of(std::uint64_t generation);
+ConnectionObjects* all_objects();
+// No command uses the connection any more.
+void disconnect(ConnectionObjects& objects);
+// The id is destroyed; so are its connection's objects, if it was the last.
+void end_id(ConnectionObjects& objects, CmObject& id);
+
+// For a fork's child.
+void abandon_channel_table_after_fork();
+
+}  // namespace uroce::shim
