@@ -227,26 +227,42 @@ class Restart(E2eCase):
         self.addCleanup(daemon.end)
         return daemon
 
-    def _check(self, listening, end):
-        command = [self.compiled("replug_check.c", "gcc", "-lrdmacm", "-libverbs"), listening, self._ADDRESS, self._ROUNDS]
+    def _check(self, source, listening, end, lost=None):
+        """Between two rounds the daemon is ended, and started again when the program has said this line, if any."""
+        command = [self.compiled(source, "gcc", "-lrdmacm", "-libverbs"), listening, self._ADDRESS, self._ROUNDS]
         daemon = self._start()
-        program = Process(command, "replug_check", self.logs, daemon.environment())
+        program = Process(command, source, self.logs, daemon.environment())
         self.addCleanup(program.end)
         for number in range(1, self._ROUNDS):
-            wait_until(lambda line=f"round {number}\n": program.ended() or line in program.out(), self._ROUND_SECONDS_MAX, "the message")
-            self.assertFalse(program.ended(), program.last_words())
+            self._wait_for(program, f"round {number}\n")
             end(daemon)
+            if lost:
+                self._wait_for(program, f"{lost} {number}\n")
             daemon = self._start()
         program.expect_success(self._ROUND_SECONDS_MAX)
         self.assertIn(f"round {self._ROUNDS}\n", program.out())
         wait_until(lambda: connections(self, daemon)["ids"] == 0, 60, "all ids to vanish")
 
+    def _wait_for(self, program, line):
+        wait_until(lambda: program.ended() or line in program.out(), self._ROUND_SECONDS_MAX, line)
+        self.assertFalse(program.ended(), program.last_words())
+
     def test_killed(self):
-        self._check(self._ADDRESS, lambda daemon: daemon.process.kill())
+        self._check("replug_check.c", self._ADDRESS, lambda daemon: daemon.process.kill())
 
     def test_stopped(self):
         """The program listens at every address, so its listener has no device."""
-        self._check("0.0.0.0", lambda daemon: daemon.stop())
+        self._check("replug_check.c", "0.0.0.0", lambda daemon: daemon.stop())
+
+    def test_removal_killed(self):
+        """The program keeps its event channel, and learns by removal events which of its ids are lost."""
+        self._check("removal_check.c", self._ADDRESS, lambda daemon: daemon.process.kill(), "lost")
+
+    def test_removal_stopped(self):
+        self._check("removal_check.c", "0.0.0.0", lambda daemon: daemon.stop(), "lost")
+
+    def test_removal_restarted_at_once(self):
+        self._check("removal_check.c", self._ADDRESS, lambda daemon: daemon.process.kill())
 
 
 class Standstill(E2eCase):
