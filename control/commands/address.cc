@@ -40,11 +40,10 @@ Result<Outcome> create_ah(Session& session, Request& request, Reply* reply) {
   if (!*path) {
     return Outcome::kWait;
   }
-  auto ah = std::make_unique<AddressHandle>(AddressHandle{*pd, **path, std::move(*charge)});
-  const AddressHandle& made = *ah;
-  const std::uint32_t handle = session.address_handles.add(std::move(ah));
+  const std::uint32_t handle = session.address_handles.add(
+      std::make_unique<AddressHandle>(AddressHandle{*pd, **path, std::move(*charge)}));
   try {
-    session.addresses().publish(handle, made);
+    session.addresses().publish(handle, (*pd)->id, **path);
   } catch (const std::bad_alloc&) {
     (void)session.address_handles.remove(handle);  // no worker has seen it
     throw;

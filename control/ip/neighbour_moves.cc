@@ -15,6 +15,10 @@ void NeighbourMoves::path_made(const LinkAddress& address, const EtherAddress& m
 }
 
 void NeighbourMoves::announced(const LinkAddress& address, const EtherAddress& mac) {
+  if (const auto waits = waiting_.find(address); followed_in_part_ && waits != waiting_.end()) {
+    waits->second = mac;  // some paths may have the address before this one, others that of used_
+    return;
+  }
   const auto used = used_.find(address);
   const bool in_use = used != used_.end();
   if (in_use ? used->second == mac : used_.size() < kUsedMax) {
@@ -24,22 +28,27 @@ void NeighbourMoves::announced(const LinkAddress& address, const EtherAddress& m
   }
 }
 
-std::vector<Neighbour> NeighbourMoves::take(Time now) {
+std::vector<Neighbour> NeighbourMoves::due(Time now) {
   std::vector<Neighbour> moved;
   if (now < next_deadline()) {
     return moved;
   }
+  not_before_ = now + kIntervalMin;
+  followed_in_part_ = true;
   for (const auto& [address, mac] : waiting_) {
     moved.push_back({address, mac});
+  }
+  return moved;
+}
+
+void NeighbourMoves::followed(Time began, Time now) {
+  for (const auto& [address, mac] : waiting_) {
     if (const auto used = used_.find(address); used != used_.end()) {
       used->second = mac;
     }
   }
   waiting_.clear();
-  return moved;
-}
-
-void NeighbourMoves::followed(Time began, Time now) {
+  followed_in_part_ = false;
   not_before_ = now + std::max(kIntervalMin, kRestFactor * (now - began));
 }
 

@@ -36,16 +36,18 @@ class NeighbourMoves {
   // The Ethernet addresses that existing paths use.
   [[nodiscard]] const std::map<LinkAddress, EtherAddress>& used() const { return used_; }
 
-  // The moves to be followed now: empty before next_deadline().
-  std::vector<Neighbour> take(Time now);
-  // The moves that take() returned have been followed.
+  // The moves to be followed now: empty before next_deadline(). Those that haven't been followed,
+  // since memory ran out, are returned again after kIntervalMin.
+  std::vector<Neighbour> due(Time now);
+  // All moves so far have been followed, which began with due().
   void followed(Time began, Time now);
-  // When take() will return something; kNever: no peer moved.
+  // When due() will return something; kNever: no peer moved.
   [[nodiscard]] Time next_deadline() const { return waiting_.empty() ? kNever : not_before_; }
 
  private:
   std::map<LinkAddress, EtherAddress> used_;
   std::map<LinkAddress, EtherAddress> waiting_;
+  bool followed_in_part_ = false;  // perhaps: due() has returned those in waiting_
   Time not_before_ = 0;
 };
 

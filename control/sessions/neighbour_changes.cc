@@ -11,13 +11,18 @@ namespace {
 
 constexpr std::size_t kChangesMax = 64;  // queue pairs per interruption of their worker
 
-// New paths of queue pairs, passed to their workers in batches.
+// New paths of queue pairs, passed to their workers in batches. All memory is taken at the
+// beginning: a path that control has changed reaches its worker.
 class PathChanges {
  public:
-  explicit PathChanges(Engine& engine) : engine_(engine) {}
+  explicit PathChanges(Engine& engine) : engine_(engine), changes_(engine.workers()) {
+    for (std::vector<QpObject*>& changes : changes_) {
+      changes.reserve(kChangesMax);
+    }
+  }
   ~PathChanges() {
-    for (const auto& entry : changes_) {
-      apply(entry.first);
+    for (std::uint32_t worker = 0; worker < changes_.size(); ++worker) {
+      apply(worker);
     }
   }
   PathChanges(const PathChanges&) = delete;
@@ -49,10 +54,11 @@ class PathChanges {
   }
 
   Engine& engine_;
-  std::map<std::uint32_t, std::vector<QpObject*>> changes_;  // by worker
+  std::vector<std::vector<QpObject*>> changes_;  // by worker
 };
 
-// `change` returns whether it has changed a path.
+// `change` returns whether it has changed a path. If memory runs out, what has followed stays so,
+// and the rest does when this is repeated.
 template <typename Change>
 void change_paths(Card& card, const Device& device, const Change& change) {
   PathChanges changes(card.engine());
@@ -67,8 +73,10 @@ void change_paths(Card& card, const Device& device, const Change& change) {
       }
     });
     session.address_handles.for_each([&](std::uint32_t handle, AddressHandle& ah) {
-      if (change(ah.path)) {
-        session.addresses().publish(handle, ah);
+      Path path = ah.path;
+      if (change(path)) {
+        session.addresses().publish(handle, ah.pd->id, path);
+        ah.path = path;
       }
     });
   }
@@ -94,7 +102,7 @@ void follow_neighbours(Card& card, Device& device, std::span<const Neighbour> mo
 
 void follow_moves(Card& card, Device& device) {
   const Time began = card.now();
-  if (const std::vector<Neighbour> moved = device.moves().take(began); !moved.empty()) {
+  if (const std::vector<Neighbour> moved = device.moves().due(began); !moved.empty()) {
     follow_neighbours(card, device, moved);
     device.moves().followed(began, card.now());
   }

@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "control/sessions/objects.h"
-
 namespace uroce::control {
 namespace {
 
@@ -13,9 +11,8 @@ constexpr std::size_t kRetiredMax = 64;
 
 }  // namespace
 
-void PublishedAddresses::publish(std::uint32_t handle, const AddressHandle& address) {
-  put(handle,
-      std::make_unique<AddressVector>(AddressVector{address.pd->id, FrameTemplate(address.path)}));
+void PublishedAddresses::publish(std::uint32_t handle, PdId pd, const Path& path) {
+  put(handle, std::make_unique<AddressVector>(AddressVector{pd, FrameTemplate(path)}));
 }
 
 void PublishedAddresses::withdraw(std::uint32_t handle) { put(handle, nullptr); }

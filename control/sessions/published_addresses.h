@@ -10,10 +10,10 @@
 
 #include "dataplane/engine/engine.h"
 #include "dataplane/qp/address_table.h"
+#include "dataplane/wire/path.h"
+#include "mmu/region.h"
 
 namespace uroce::control {
-
-struct AddressHandle;
 
 class PublishedAddresses {
  public:
@@ -21,7 +21,7 @@ class PublishedAddresses {
   explicit PublishedAddresses(Engine& engine) : engine_(engine) {}
 
   // Makes an address handle, or its new path, visible to workers.
-  void publish(std::uint32_t handle, const AddressHandle& address);
+  void publish(std::uint32_t handle, PdId pd, const Path& path);
   void withdraw(std::uint32_t handle);
 
   // The table that queue pairs use.

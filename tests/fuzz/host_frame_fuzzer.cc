@@ -50,7 +50,7 @@ void receive(std::span<const std::byte> frame) {
   (void)device.resolve(*parse_ip("10.0.0.2"), 1, &mac);
   (void)device.resolve(*parse_ip("fd00::2"), 1, &mac);
   (void)device.on_frame(frame, 2);
-  for (const Neighbour& moved : device.moves().take(2)) {
+  for (const Neighbour& moved : device.moves().due(2)) {
     require(!device.gids().owns(moved.address.gid), "our address was claimed");
   }
 }

@@ -76,7 +76,7 @@ TEST_F(DeviceTest, AsksFromTheSubnetsAddressAndLearns) {
   const auto question = parse_ethernet(sent.back());
   const auto answer = build_arp_reply(*question, last_arp(), kTheirs);
   EXPECT_TRUE(device.on_frame(answer, now));
-  EXPECT_TRUE(device.moves().take(now).empty()) << "no path uses it yet";
+  EXPECT_TRUE(device.moves().due(now).empty()) << "no path uses it yet";
   EXPECT_EQ(*device.resolve(kTheirIp, now, &mac), Device::Resolution::kDone);
   EXPECT_EQ(mac, kTheirs);
 }
@@ -151,7 +151,7 @@ TEST_F(DeviceTest, APeerInUseThatMovedIsFollowed) {
   constexpr EtherAddress kElsewhere{{2, 0, 0, 0, 0, 99}};
   const auto announce = [this](const EtherAddress& where) {
     EXPECT_FALSE(device.on_frame(build_arp_request(where, kTheirIp, kTheirIp), now));
-    return device.moves().take(now);
+    return device.moves().due(now);
   };
   EXPECT_TRUE(announce(kTheirs).empty()) << "an unknown address";
   device.on_frame(build_arp_request(kTheirs, kTheirIp, *parse_ip("10.0.0.1")), now);
@@ -170,7 +170,7 @@ TEST_F(DeviceTest, APeerInUseThatMovedIsFollowed) {
 TEST_F(DeviceTest, NobodyCanClaimOurAddressOrOneOfAnotherSubnet) {
   for (const Gid& claimed : {*parse_ip("10.0.0.1"), *parse_ip("10.9.0.1")}) {
     device.on_frame(build_arp_request(kTheirs, claimed, claimed), now);
-    EXPECT_TRUE(device.moves().take(now).empty());
+    EXPECT_TRUE(device.moves().due(now).empty());
   }
 }
 

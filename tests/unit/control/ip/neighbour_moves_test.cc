@@ -16,10 +16,33 @@ TEST(NeighbourMoves, TheFirstIsFollowedAtOnce) {
   EXPECT_EQ(moves.next_deadline(), kNever);
   moves.announced(kPeer, mac_of(2));
   EXPECT_LE(moves.next_deadline(), Time{1000});
-  const auto moved = moves.take(1000);
+  const auto moved = moves.due(1000);
   ASSERT_EQ(moved.size(), 1U);
   EXPECT_EQ(moved[0].mac, mac_of(2));
+  moves.followed(1000, 1000);
   EXPECT_EQ(moves.next_deadline(), kNever);
+}
+
+TEST(NeighbourMoves, WhatIsNotFollowedIsDueAgain) {
+  NeighbourMoves moves;
+  moves.path_made(kPeer, mac_of(1));
+  moves.announced(kPeer, mac_of(2));
+  EXPECT_EQ(moves.due(1000).size(), 1U);
+  EXPECT_EQ(moves.next_deadline(), 1000 + NeighbourMoves::kIntervalMin);
+  EXPECT_TRUE(moves.due(1001).empty());
+  EXPECT_EQ(moves.due(moves.next_deadline()).size(), 1U);
+}
+
+// Some of its paths may have been updated before memory ran out.
+TEST(NeighbourMoves, APeerThatMovesBackMeanwhileIsFollowed) {
+  NeighbourMoves moves;
+  moves.path_made(kPeer, mac_of(1));
+  moves.announced(kPeer, mac_of(2));
+  EXPECT_EQ(moves.due(1000).size(), 1U);
+  moves.announced(kPeer, mac_of(1));
+  const auto moved = moves.due(moves.next_deadline());
+  ASSERT_EQ(moved.size(), 1U);
+  EXPECT_EQ(moved[0].mac, mac_of(1));
 }
 
 // A flood of address changes costs at most a tenth of control's time, and the newest address
@@ -34,7 +57,7 @@ TEST(NeighbourMoves, AFloodIsFollowedSeldomButToItsLastAddress) {
   Time now = 0;
   for (std::uint32_t i = 1; now < 10 * kSecond; ++i, now += kNanosecondsPerMillisecond) {
     moves.announced(kPeer, mac_of(static_cast<std::uint8_t>(i % 250 + 1)));
-    if (const auto moved = moves.take(now); !moved.empty()) {
+    if (const auto moved = moves.due(now); !moved.empty()) {
       spent += kLookAtAllPaths;
       moves.followed(now, now + kLookAtAllPaths);
     }
@@ -42,7 +65,7 @@ TEST(NeighbourMoves, AFloodIsFollowedSeldomButToItsLastAddress) {
   EXPECT_LE(spent, now / 10 + kLookAtAllPaths);
   EXPECT_GE(spent, now / 20) << "paths are still updated";
   moves.announced(kPeer, mac_of(251));
-  const auto moved = moves.take(moves.next_deadline());
+  const auto moved = moves.due(moves.next_deadline());
   ASSERT_EQ(moved.size(), 1U);
   last = moved[0].mac;
   EXPECT_EQ(last, mac_of(251));
@@ -62,7 +85,7 @@ TEST(NeighbourMoves, ANewPathDoesNotCancelAPendingMove) {
   moves.path_made(kPeer, mac_of(1));
   moves.announced(kPeer, mac_of(2));
   moves.path_made(kPeer, mac_of(2));
-  EXPECT_EQ(moves.take(1000).size(), 1U);
+  EXPECT_EQ(moves.due(1000).size(), 1U);
 }
 
 TEST(NeighbourMoves, AreBounded) {
@@ -74,7 +97,7 @@ TEST(NeighbourMoves, AreBounded) {
     moves.path_made(stranger, mac_of(1));
     moves.announced(stranger, mac_of(2));
   }
-  EXPECT_EQ(moves.take(1000).size(), NeighbourMoves::kWaitingMax);
+  EXPECT_EQ(moves.due(1000).size(), NeighbourMoves::kWaitingMax);
 }
 
 }  // namespace
