@@ -69,6 +69,9 @@ void LinkFollower::check_all(bool attaches) {
 Time LinkFollower::check(Device& device, bool attaches) {
   const bool on_interface = device.port().info().on_interface;
   if (on_interface && !device.link_up() && attaches) {
+    if (!device.port().info().trouble.empty()) {
+      detach(device);  // from an interface that was replaced as soon as it was attached
+    }
     attach(device);
   }
   const auto change = device.link_change();
@@ -101,11 +104,15 @@ void LinkFollower::follow(Device& device, bool up) {
     spdlog::warn("{}: the link is down{}{}", device.name(), trouble.empty() ? "" : ": ", trouble);
     attach_interval_ = kAttachIntervalMin;
     next_attach_ = card_.now() + attach_interval_;
-    device.port().detach();
-    update_workers(device);
+    detach(device);
   }
   card_.announce(device,
                  static_cast<std::uint32_t>(up ? AsyncEvent::kPortActive : AsyncEvent::kPortErr));
+}
+
+void LinkFollower::detach(Device& device) {
+  device.port().detach();
+  update_workers(device);
 }
 
 // If memory runs out in here, what is left to do is done when links are checked again.

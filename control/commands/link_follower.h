@@ -32,6 +32,7 @@ class LinkFollower {
   void check_all(bool attaches);
   [[nodiscard]] Time check(Device& device, bool attaches);
   void follow(Device& device, bool up);
+  void detach(Device& device);
   void attach(Device& device);
   void update_workers(const Device& device);
 

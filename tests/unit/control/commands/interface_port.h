@@ -3,6 +3,7 @@
 // A port on an interface that a test takes away and brings back.
 
 #include <string>
+#include <utility>
 
 #include "tests/unit/control/rig.h"
 
@@ -26,13 +27,16 @@ class InterfacePort final : public SilentPort {
     if (!present) {
       return Error{ENETDOWN, "the interface isn't there"};
     }
-    trouble.clear();
-    attached = true;
+    if (!attached) {
+      trouble = std::exchange(next_trouble, {});
+      attached = true;
+    }
     return ok();
   }
 
   EtherAddress mac = kMac;
   std::string trouble;
+  std::string next_trouble;  // what befalls the interface as soon as it is attached
   bool attached = true;
   bool present = true;  // attach() succeeds
   int detached = 0;

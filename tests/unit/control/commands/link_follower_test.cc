@@ -64,6 +64,19 @@ TEST(LinkFollower, ReopensAnInterfaceThatWasReplacedBetweenTwoLooks) {
   EXPECT_TRUE(at.device.link_up());
 }
 
+// The second time between its opening and the look at its link.
+TEST(LinkFollower, ReopensAnInterfaceThatWasReplacedTwice) {
+  LinkRig at;
+  at.port->trouble = "made anew";
+  at.port->next_trouble = "made anew once more";
+  at.links.check();
+  EXPECT_FALSE(at.device.link_up());
+  at.rig.now = at.links.next_check();
+  at.links.check();
+  EXPECT_EQ(at.port->detached, 2);
+  EXPECT_TRUE(at.device.link_up());
+}
+
 TEST(LinkFollower, PathsAndGid0FollowANewEthernetAddress) {
   constexpr EtherAddress kOther{{2, 0, 0, 0, 0, 9}};
   LinkRig at;
