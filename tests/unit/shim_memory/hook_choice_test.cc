@@ -78,7 +78,7 @@ TEST(HookChoice, MessagesNameWhatHooksAreNeededFor) {
     return;
   }
   choose("none");
-  const shim::DoneOrRefusal allowed = shim::PagingSession::allowed();
+  const DoneOrRefusal allowed = shim::PagingSession::allowed();
   ASSERT_FALSE(allowed);
   EXPECT_EQ(allowed.error().code, EOPNOTSUPP);
   EXPECT_NE(allowed.error().message.view().find("UROCE_HOOKS=none"), std::string_view::npos);

@@ -110,7 +110,7 @@ TEST(Watching, SurvivesALaterHook) {
   expect_drops_are_seen(daemon);
   EXPECT_GE(foreign_munmaps, 1U);
   // Some calls aren't seen now, so nothing can be paged on demand.
-  const shim::DoneOrRefusal watched = shim::patch_libc();
+  const DoneOrRefusal watched = shim::patch_libc();
   ASSERT_FALSE(watched);
   EXPECT_NE(watched.error().message.view().find("munmap"), std::string::npos)
       << watched.error().message.view();

@@ -8,7 +8,7 @@
 
 #include <span>
 
-#include "verbs_shim/memory/sharing/refusal.h"
+#include "base/refusal.h"
 
 namespace uroce::shim {
 

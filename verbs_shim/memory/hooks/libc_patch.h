@@ -4,7 +4,7 @@
 // whatever library's tables, from libraries loaded later, and from inside libc (malloc and
 // pthreads).
 
-#include "verbs_shim/memory/sharing/refusal.h"
+#include "base/refusal.h"
 
 namespace uroce::shim {
 

@@ -2,7 +2,7 @@
 
 // Starts routing the program's changes to its mappings through memory_calls.h.
 
-#include "verbs_shim/memory/sharing/refusal.h"
+#include "base/refusal.h"
 #include "verbs_shim/memory/sharing/sharing_state.h"
 
 namespace uroce::shim {

@@ -5,10 +5,10 @@
 
 #include <memory>
 
+#include "base/refusal.h"
 #include "base/unique_fd.h"
 #include "base/verified_descriptor.h"
 #include "verbs_shim/memory/paging/paging_helper.h"
-#include "verbs_shim/memory/sharing/refusal.h"
 
 namespace uroce::shim {
 

@@ -6,7 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "verbs_shim/memory/sharing/refusal.h"
+#include "base/refusal.h"
 
 namespace uroce::shim {
 

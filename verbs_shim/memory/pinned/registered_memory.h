@@ -10,8 +10,8 @@
 
 #include "abi/memory_piece.h"
 #include "base/memory/growing_array.h"
+#include "base/refusal.h"
 #include "base/unique_fd.h"
-#include "verbs_shim/memory/sharing/refusal.h"
 
 namespace uroce::shim {
 

@@ -7,7 +7,7 @@
 
 #include <cstdint>
 
-#include "verbs_shim/memory/sharing/refusal.h"
+#include "base/refusal.h"
 
 namespace uroce::shim {
 

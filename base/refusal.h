@@ -1,8 +1,8 @@
 #pragma once
 
-// Why memory isn't shared: an errno value and a sentence. Those of base/result.h are on the heap;
-// these have their own room, so that a program that has used up its memory is refused like any
-// other.
+// Why something is refused to a program: an errno value and a sentence. Those of base/result.h are
+// on the heap; these have their own room, so that a program that has used up its memory is refused
+// like any other.
 
 #include <cstdarg>
 #include <cstddef>
@@ -11,7 +11,7 @@
 
 #include "base/result.h"
 
-namespace uroce::shim {
+namespace uroce {
 
 class Sentence {
  public:
@@ -47,4 +47,4 @@ template <typename T>
 using OrRefusal = Result<T, Refusal>;
 using DoneOrRefusal = OrRefusal<Done>;
 
-}  // namespace uroce::shim
+}  // namespace uroce
