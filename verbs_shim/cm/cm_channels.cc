@@ -55,26 +55,26 @@ void release(Connection* connection) {
 }
 
 // Ensures a live connection. REQUIRES: the lock is held.
-Status connect_if_needed() {
+DoneOrRefusal connect_if_needed() {
   if (newest != nullptr && newest->client.check()) {
-    return ok();
+    return Done{};
   }
   auto* fresh = new (std::nothrow) Connection;
   if (fresh == nullptr) {
-    return Error{ENOMEM, "no memory for a channel"};
+    return Refusal{ENOMEM, "no memory for a channel"};
   }
-  if (Status connected = fresh->client.connect(); !connected) {
+  if (const DoneOrRefusal connected = fresh->client.connect(); !connected) {
     release(fresh);
     return connected;
   }
   fresh->objects = make_objects(generation + 1);
   if (fresh->objects == nullptr) {
     release(fresh);
-    return Error{ENOMEM, "no memory for a channel"};
+    return Refusal{ENOMEM, "no memory for a channel"};
   }
   release(std::exchange(newest, fresh));
   ++generation;
-  return ok();
+  return Done{};
 }
 
 struct DaemonsEnd {
@@ -84,9 +84,10 @@ struct DaemonsEnd {
 
 // 0 or an errno value. REQUIRES: the lock is held.
 int open_at_daemon(DaemonsEnd* opened) {
-  if (const Status connected = connect_if_needed(); !connected) {
-    explain(kOpening, connected.error().code, connected.error().message.c_str());
-    return ENODEV;
+  if (const DoneOrRefusal connected = connect_if_needed(); !connected) {
+    const Refusal& why = connected.error();
+    explain(kOpening, why.code, why.message.c_str());
+    return why.code == ENOMEM ? ENOMEM : ENODEV;
   }
   struct {
     abi::RequestHeader header;

@@ -90,7 +90,7 @@ int attach(Context& context, const abi::OpenDeviceReply& reply, Descriptors& rec
 }
 
 int open_session(Context& context, const Device& device, const abi::ImportToken& exporter) {
-  if (const Status connected = context.client.connect(); !connected) {
+  if (const DoneOrRefusal connected = context.client.connect(); !connected) {
     return refuse("ibv_open_device", connected.error().code, connected.error().message.c_str());
   }
   abi::OpenDeviceRequest request{};

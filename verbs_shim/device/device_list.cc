@@ -120,12 +120,18 @@ bool fill_list(abi::ListDevicesReply& reply, ibv_device** list, int* count) {
   return complete;
 }
 
-// Fetches the daemon's list. 0 or an errno value.
-int ask(abi::ListDevicesReply& reply) {
+enum class Asked : std::uint8_t {
+  kAnswered,
+  kNoDevices,  // as on a machine without any
+  kNoMemory    // of the program
+};
+
+// Fetches the daemon's list.
+Asked ask(abi::ListDevicesReply& reply) {
   Client client;
-  if (const Status connected = client.connect(); !connected) {
+  if (const DoneOrRefusal connected = client.connect(); !connected) {
     print_once(connected.error().code, "no devices: %s%s", connected.error().message.c_str(), "");
-    return connected.error().code;
+    return connected.error().code == ENOMEM ? Asked::kNoMemory : Asked::kNoDevices;
   }
   struct {
     abi::RequestHeader header;
@@ -133,13 +139,27 @@ int ask(abi::ListDevicesReply& reply) {
   const int error = client.call("ibv_get_device_list", abi::Command::kListDevices, request, reply);
   if (error == ENODEV && reply.header.message[0] == '\0') {
     print_once(error, "no devices: the daemon at %s ended before it answered%s",
-               Client::socket_path().c_str(), ": if it is being restarted, try again");
+               client.socket_path(), ": if it is being restarted, try again");
   } else if (error != 0) {
-    print_once(error, "the daemon at %s refused to list its devices: %s",
-               Client::socket_path().c_str(),
+    print_once(error, "the daemon at %s refused to list its devices: %s", client.socket_path(),
                reply.header.message[0] != '\0' ? reply.header.message : strerrordesc_np(error));
   }
-  return error;
+  return error == 0 ? Asked::kAnswered : Asked::kNoDevices;
+}
+
+// A new list and its length. nullptr: no memory.
+ibv_device** list_devices(int* count) {
+  abi::ListDevicesReply reply{};
+  const Asked asked = ask(reply);
+  if (asked == Asked::kNoMemory) {
+    return nullptr;
+  }
+  auto** list = new (std::nothrow) ibv_device*[kDevicesMax + 1]();
+  if (list != nullptr && asked == Asked::kAnswered && !fill_list(reply, list, count)) {
+    delete[] list;
+    return nullptr;
+  }
+  return list;
 }
 
 }  // namespace
@@ -172,18 +192,10 @@ ibv_device** ibv_get_device_list(int* device_count) {
     *device_count = 0;
   }
   shim::hook_librdmacm();
-  uroce::abi::ListDevicesReply reply{};
-  const bool listed = shim::ask(reply) == 0;  // else an empty list, as on a machine without devices
-  auto** list = new (std::nothrow) ibv_device*[shim::kDevicesMax + 1]();
+  int count = 0;
+  ibv_device** const list = shim::list_devices(&count);
   if (list == nullptr) {
     errno = ENOMEM;
-    return nullptr;
-  }
-  int count = 0;
-  if (listed && !shim::fill_list(reply, list, &count)) {
-    delete[] list;
-    errno = ENOMEM;
-    return nullptr;
   }
   if (device_count != nullptr) {
     *device_count = count;

@@ -3,20 +3,16 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <sched.h>
-#include <sys/auxv.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <cstdio>
-#include <cstdlib>
 #include <cstring>
 #include <utility>
 
 #include "abi/import_records.h"
 #include "abi/version.h"
-#include "base/sockets/daemon_peer.h"
-#include "base/sockets/socket_path.h"
 #include "base/time/monotonic_clock.h"
 #include "verbs_shim/socket/cancellation_disabled.h"
 #include "verbs_shim/socket/log.h"
@@ -132,23 +128,15 @@ Client::~Client() {
   descriptor_.end();
 }
 
-// The user of a set-uid program must not choose its daemon.
-std::string Client::socket_path() {
-  if (::getauxval(AT_SECURE) != 0) {
-    return kSocketDefault;
-  }
-  const char* path = std::getenv(kSocketVariable);
-  return path != nullptr && path[0] != '\0' ? path : unnamed_socket();
-}
-
-Status Client::connect() {
-  auto connection = connect_to_daemon(socket_path());
+DoneOrRefusal Client::connect() {
+  auto connection = connect_program();
   if (!connection) {
     return connection.error();
   }
-  descriptor_.keep(std::move(*connection));
+  descriptor_.keep(std::move(connection->socket));
+  path_ = connection->path;
   alive_.store(true, std::memory_order_relaxed);
-  return ok();
+  return Done{};
 }
 
 // Notifies the daemon too, so that it doesn't keep unused objects.

@@ -14,11 +14,11 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
-#include <string>
 
 #include "abi/command_records.h"
-#include "base/result.h"
+#include "base/refusal.h"
 #include "base/sockets/descriptor_message.h"
+#include "base/sockets/program_connection.h"
 #include "base/verified_descriptor.h"
 #include "verbs_shim/socket/command_page.h"
 
@@ -35,10 +35,10 @@ class Client {
   Client(const Client&) = delete;
   Client& operator=(const Client&) = delete;
 
-  // Connects to the socket named by UROCE_SOCKET, else to the system's daemon, else to the user's
-  // own. EPERM: the listening process isn't trusted.
-  Status connect();
-  static std::string socket_path();
+  // As connect_program().
+  DoneOrRefusal connect();
+  // Of the daemon that it was connected to.
+  [[nodiscard]] const char* socket_path() const { return path_.data(); }
 
   // A request record, the descriptors passed with it, and the verb's name for messages.
   struct RequestRecord {
@@ -106,6 +106,7 @@ class Client {
   void closed_by_program();
 
   VerifiedDescriptor descriptor_;
+  decltype(ProgramConnection::path) path_{};
   // Set to false once, by the first thread that notices; relaxed.
   std::atomic<bool> alive_{false};
   std::atomic<bool> answered_{false};  // a command; relaxed

@@ -64,7 +64,7 @@ Client* session_of(Dm& dm, ibv_context* context) {
   if (!client.abandoned()) {
     return &client;
   }
-  const Status connected = dm.session.connect();
+  const DoneOrRefusal connected = dm.session.connect();
   int error = connected ? 0 : connected.error().code;
   if (error == 0) {
     abi::OpenDeviceRequest request{};

@@ -1,5 +1,5 @@
-// Registration never ends the program: any of its allocations may fail, and it is refused. (In a
-// program of its own, whose operator new fails on demand.)
+// Neither registration nor what a program does before ends it: any of their allocations may fail,
+// and they are refused. (In a program of its own, whose operator new fails on demand.)
 
 #include <sys/mman.h>
 #include <unistd.h>
@@ -7,9 +7,12 @@
 #include <cerrno>
 #include <cstddef>
 #include <functional>
+#include <utility>
 
 #include "tests/unit/failing_allocations.h"
 #include "tests/unit/shim/verbs_fixture.h"
+#include "verbs_shim/cm/cm_channels.h"
+#include "verbs_shim/cm/cm_device.h"
 
 namespace uroce::test {
 namespace {
@@ -18,22 +21,28 @@ constexpr std::size_t kPage = 4096;
 
 class NoHeap : public VerbsFixture {
  protected:
-  // Has each allocation of the call fail in turn. Returns how many these were.
-  static int fail_each(const std::function<ibv_mr*()>& registers) {
+  // Has each allocation of the call fail in turn. Returns how many these were, and what the call
+  // made in the end.
+  template <typename Object>
+  static std::pair<int, Object*> fail_until_made(const std::function<Object*()>& makes) {
     for (int before = 0;; ++before) {
       until_failure = before;
       errno = 0;
-      ibv_mr* const region = registers();
+      Object* const made = makes();
       const bool failed = until_failure < 0;
       until_failure = -1;
       if (!failed) {
-        EXPECT_NE(region, nullptr) << errno;
-        EXPECT_EQ(ibv_dereg_mr(region), 0);
-        return before;
+        EXPECT_NE(made, nullptr) << errno;
+        return {before, made};
       }
-      EXPECT_EQ(region, nullptr) << before;
+      EXPECT_EQ(made, nullptr) << before;
       EXPECT_EQ(errno, ENOMEM) << before;
     }
+  }
+  static int fail_each(const std::function<ibv_mr*()>& registers) {
+    const auto [failures, region] = fail_until_made(registers);
+    EXPECT_EQ(ibv_dereg_mr(region), 0);
+    return failures;
   }
   // The same for one that is refused anyhow.
   static void refuse_each(int error, const std::function<ibv_mr*()>& registers) {
@@ -45,6 +54,12 @@ class NoHeap : public VerbsFixture {
       failed = until_failure < 0 ? 1 : 0;
       until_failure = -1;
     }
+  }
+
+  static int lowest_free_descriptor() {
+    const int free = ::dup(0);
+    ::close(free);
+    return free;
   }
 
   static std::byte* map(std::size_t pages, int protection = PROT_READ | PROT_WRITE) {
@@ -93,6 +108,43 @@ TEST_F(NoHeap, AReregistrationIsRefused) {
     until_failure = -1;
   }
   EXPECT_EQ(ibv_dereg_mr(region), 0);
+}
+
+TEST_F(NoHeap, ListingAndOpeningDevicesIsRefused) {
+  const int files = lowest_free_descriptor();
+  const auto [failures, list] =
+      fail_until_made<ibv_device*>([] { return ibv_get_device_list(nullptr); });
+  EXPECT_GT(failures, 2);
+  const auto [failures_opening, opened] =
+      fail_until_made<ibv_context>([list = list] { return ibv_open_device(list[0]); });
+  EXPECT_GT(failures_opening, 2);
+  EXPECT_EQ(ibv_close_device(opened), 0);
+  ibv_free_device_list(list);
+  EXPECT_EQ(lowest_free_descriptor(), files) << "some were left open";
+}
+
+TEST_F(NoHeap, AnEventChannelOfLibrdmacmIsRefused) {
+  const auto [failures, opened] = fail_until_made<int>([] {
+    static int descriptor = -1;
+    descriptor = shim::open_cm_channel();
+    return descriptor < 0 ? nullptr : &descriptor;
+  });
+  EXPECT_GT(failures, 3);
+  EXPECT_EQ(shim::close_cm_channel(*opened), 0);
+}
+
+// Why it can't connect is composed, too.
+TEST_F(NoHeap, ListingTheDevicesOfADeadDaemonIsRefusedOrFindsNone) {
+  daemon.die();
+  for (int before = 0, failed = 1; failed != 0; ++before) {
+    until_failure = before;
+    errno = 0;
+    ibv_device** const list = ibv_get_device_list(nullptr);
+    failed = until_failure < 0 ? 1 : 0;
+    until_failure = -1;
+    EXPECT_TRUE(list != nullptr ? list[0] == nullptr : errno == ENOMEM) << before;
+    ibv_free_device_list(list);
+  }
 }
 
 TEST_F(NoHeap, WhyItIsRefusedNeedsNoMemory) {

@@ -59,6 +59,19 @@ int register_without_memory() {
   return refused == 0 ? 3 : 0;
 }
 
+// In a process of its own. 0, or the step that failed.
+int begin_without_memory() {
+  const FakeDaemon daemon;
+  ibv_device** const list = ibv_get_device_list(nullptr);
+  use_up_memory();
+  errno = 0;
+  if (ibv_get_device_list(nullptr) != nullptr || errno != ENOMEM) {
+    return 1;
+  }
+  errno = 0;
+  return ibv_open_device(list[0]) == nullptr && errno == ENOMEM ? 0 : 2;
+}
+
 // How a program of two threads, each of which has memory registered already, registers a region of
 // many pieces when it has used up its memory.
 struct Shortage {
@@ -148,6 +161,10 @@ class NoMemoryDeathTest : public testing::TestWithParam<Shortage> {
 
 TEST_F(NoMemoryDeathTest, RegistrationsAreRefused) {
   EXPECT_EXIT(_exit(register_without_memory()), testing::ExitedWithCode(0), "");
+}
+
+TEST_F(NoMemoryDeathTest, NoDeviceIsListedOrOpened) {
+  EXPECT_EXIT(_exit(begin_without_memory()), testing::ExitedWithCode(0), "");
 }
 
 TEST_P(NoMemoryDeathTest, ARegionOfManyPiecesIsRefused) {
