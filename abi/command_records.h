@@ -154,8 +154,8 @@ struct OpenDeviceReply {
   std::uint64_t status_stride;
   std::uint32_t workers;
   std::uint32_t ports;
-  std::uint32_t daemon_pid;
-  std::uint32_t reserved;
+  std::uint32_t daemon_pid, reserved;
+  DeviceRecord device;  // not as the program has listed it if the daemon was restarted since
 };
 struct AsyncEventRecord {
   std::uint32_t event;   // enum ibv_event_type

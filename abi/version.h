@@ -8,6 +8,6 @@
 
 namespace uroce::abi {
 
-inline constexpr std::uint32_t kVersion = 9;
+inline constexpr std::uint32_t kVersion = 10;
 
 }  // namespace uroce::abi

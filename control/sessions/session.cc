@@ -124,6 +124,7 @@ Result<Session::Opened> Session::open(Device& device) {
   opened.reply.workers = workers;
   opened.reply.ports = 1;
   opened.reply.daemon_pid = static_cast<std::uint32_t>(::getpid());
+  opened.reply.device = device.record();
   opened.descriptors.push_back(std::move(events->read_end));
   opened.descriptors.push_back(doorbells_.take_descriptor());
   opened.descriptors.push_back(std::move(*status));

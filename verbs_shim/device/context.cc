@@ -43,7 +43,9 @@ void release(Context* context) {
   }
   context->ticket.end();
   pthread_mutex_destroy(&context->base.context.mutex);
-  release_device(*context->base.context.device);
+  if (ibv_device* const device = context->base.context.device; device != nullptr) {
+    release_device(*device);
+  }
   delete context;
 }
 
@@ -100,7 +102,11 @@ int open_session(Context& context, const Device& device, const abi::ImportToken&
   Descriptors received;
   const int error =
       context.client.call("ibv_open_device", abi::Command::kOpenDevice, request, reply, &received);
-  return error != 0 ? error : attach(context, reply, received);
+  if (error != 0) {
+    return error;
+  }
+  context.base.context.device = hold_device(reply.device);
+  return context.base.context.device == nullptr ? ENOMEM : attach(context, reply, received);
 }
 
 }  // namespace
@@ -114,8 +120,6 @@ ibv_context* open_context(ibv_device* device, const abi::ImportToken& exporter) 
   Context* const context = made.release();  // freed by release()
   context->base.sz = sizeof(verbs_context);
   ibv_context& base = context->base.context;
-  base.device = device;
-  hold_device(*device);
   base.async_fd = -1;
   base.cmd_fd = -1;
   base.abi_compat = __VERBS_ABI_IS_EXTENDED;

@@ -73,8 +73,10 @@ Device* make_device(const abi::DeviceRecord& record) {
   return device;
 }
 
-// The device that was listed earlier, or a new one. nullptr: no memory. REQUIRES: the lock is held.
-Device* device_of(const abi::DeviceRecord& record) {
+// The device that was listed or opened earlier, or a new one. nullptr: no memory. REQUIRES: the
+// lock is held.
+Device* device_of(abi::DeviceRecord record) {
+  record.name[abi::kDeviceNameMax - 1] = '\0';
   for (Device* device = all; device != nullptr; device = device->next) {
     if (device->record.instance == record.instance &&
         std::strcmp(device->base.name, record.name) == 0) {
@@ -86,13 +88,11 @@ Device* device_of(const abi::DeviceRecord& record) {
 
 // Makes this the last answer. False: there is no memory for all its devices, and the answer before
 // stays. REQUIRES: the lock is held.
-bool keep_answer(abi::ListDevicesReply& reply) {
+bool keep_answer(const abi::ListDevicesReply& reply) {
   Answer now{};
   bool complete = true;
   for (std::uint32_t i = 0; i < reply.count && i < kDevicesMax && complete; ++i) {
-    abi::DeviceRecord& record = reply.devices[i];
-    record.name[abi::kDeviceNameMax - 1] = '\0';
-    Device* const device = device_of(record);
+    Device* const device = device_of(reply.devices[i]);
     complete = device != nullptr;
     if (complete) {
       ++device->users;
@@ -109,7 +109,7 @@ bool keep_answer(abi::ListDevicesReply& reply) {
 }
 
 // Fills a list with the devices of the daemon's answer. False: no memory.
-bool fill_list(abi::ListDevicesReply& reply, ibv_device** list, int* count) {
+bool fill_list(const abi::ListDevicesReply& reply, ibv_device** list, int* count) {
   pthread_mutex_lock(&mutex);
   const bool complete = keep_answer(reply);
   for (std::size_t i = 0; complete && i < kDevicesMax && last_answer.devices[i] != nullptr; ++i) {
@@ -167,10 +167,14 @@ ibv_device** list_devices(int* count) {
 void lock_device_list() { pthread_mutex_lock(&mutex); }
 void unlock_device_list() { pthread_mutex_unlock(&mutex); }
 
-void hold_device(ibv_device& device) {
+ibv_device* hold_device(const abi::DeviceRecord& record) {
   pthread_mutex_lock(&mutex);
-  ++of(&device)->users;
+  Device* const device = device_of(record);
+  if (device != nullptr) {
+    ++device->users;
+  }
   pthread_mutex_unlock(&mutex);
+  return device == nullptr ? nullptr : &device->base;
 }
 
 void release_device(ibv_device& device) {

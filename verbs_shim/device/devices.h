@@ -6,11 +6,13 @@
 
 namespace uroce::shim {
 
-// One more, and one fewer, user of a device.
-void hold_device(ibv_device& device);
+// One more user of the device that the daemon describes so, and one fewer. nullptr: no memory.
+ibv_device* hold_device(const abi::DeviceRecord& record);
 void release_device(ibv_device& device);
 
-// Opens the device. `exporter`: objects of that session can be imported, if its magic isn't 0.
+// Opens the device. The context has another one if the daemon was restarted since this was listed,
+// as the node of a card may be that of a card plugged in since. `exporter`: objects of that session
+// can be imported, if its magic isn't 0.
 ibv_context* open_context(ibv_device* device, const abi::ImportToken& exporter);
 
 // Fills ibv_context.ops and verbs_context. For null entries the headers' inline functions return

@@ -88,8 +88,13 @@ TEST_F(DeviceList, OfARestartedDaemonHasWhatCanBeOpened) {
 TEST_F(DeviceList, OfTheDaemonBeforeOpensTheNextOnes) {
   const Listed before;
   restart();
+  const auto index_before = ibv_get_device_index(before.device());
   ibv_context* const context = ibv_open_device(before.device());
   ASSERT_NE(context, nullptr);
+  EXPECT_EQ(ibv_get_device_index(context->device), static_cast<int>(daemon->instance()));
+  EXPECT_EQ(ibv_get_device_guid(context->device), daemon->instance());
+  EXPECT_EQ(context->device, Listed().device());
+  EXPECT_EQ(ibv_get_device_index(before.device()), index_before);
   ibv_pd* const pd = ibv_alloc_pd(context);
   ASSERT_NE(pd, nullptr);
   EXPECT_EQ(ibv_dealloc_pd(pd), 0);

@@ -169,8 +169,7 @@ FakeDaemon::Answer FakeDaemon::answer_to(Command command, const std::byte* recor
     case Command::kListDevices: {
       abi::ListDevicesReply reply{};
       reply.count = 1;
-      std::strcpy(reply.devices[0].name, "uroce0");
-      reply.devices[0].instance = instance_;
+      reply.devices[0] = device();
       return answer(reply);
     }
     case Command::kOpenDevice:
@@ -237,6 +236,14 @@ FakeDaemon::Answer FakeDaemon::answer_to(Command command, const std::byte* recor
   }
 }
 
+abi::DeviceRecord FakeDaemon::device() const {
+  abi::DeviceRecord record{};
+  std::strcpy(record.name, "uroce0");
+  record.instance = instance_;
+  record.node_guid = instance_;
+  return record;
+}
+
 FakeDaemon::Answer FakeDaemon::open_device() {
   abi::OpenDeviceReply reply{};
   reply.workers = 1;
@@ -244,6 +251,7 @@ FakeDaemon::Answer FakeDaemon::open_device() {
   reply.doorbells_stride = sizeof(abi::Doorbells);
   reply.status_stride = sizeof(abi::WorkerStatus);
   reply.daemon_pid = static_cast<std::uint32_t>(getpid());
+  reply.device = device();
   return answer(reply, {async_read_.get(), doorbells_.descriptor.get(), status_.descriptor.get(),
                         ticket_.descriptor.get(), wake_.get()});
 }

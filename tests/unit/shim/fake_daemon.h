@@ -118,6 +118,7 @@ class FakeDaemon {
   void serve();
   void exchange_once(int connection);
   Answer answer_to(abi::Command command, const std::byte* record);
+  [[nodiscard]] abi::DeviceRecord device() const;
   Answer open_device();
   Answer create_cq(const std::byte* record);
   Answer create_qp(const std::byte* record);

@@ -50,6 +50,7 @@ TEST_F(SessionTest, OpeningGivesOneDescriptorOfEachKind) {
   ASSERT_EQ(answer.header.error, 0) << answer.message();
   const auto body = answer.as<abi::OpenDeviceReply>();
   EXPECT_EQ(body.workers, 2U);
+  EXPECT_EQ(body.device.instance, rig.card.devices()[0].instance());
   EXPECT_EQ(answer.record.descriptors.size(), 4U + body.workers);
   EXPECT_EQ(answer.header.descriptor_count, answer.record.descriptors.size());
   // Programs can read the status pages, but not write them.
