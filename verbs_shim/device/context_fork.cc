@@ -65,6 +65,7 @@ void unlock_queues(Context& context) {
 
 void after_fork_in_child() {
   unlock();
+  abandon_asking_after_fork();
   for (Context* context = open_contexts; context != nullptr; context = context->next) {
     context->client.abandon_after_fork();
     if (context->paging != nullptr) {

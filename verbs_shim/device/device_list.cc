@@ -27,6 +27,8 @@ namespace {
 constexpr std::uint32_t kDevicesMax = 16;
 static_assert(sizeof(abi::ListDevicesReply::devices) == kDevicesMax * sizeof(abi::DeviceRecord));
 
+// One thread at a time asks, so that the last answer is the newest. Locked first.
+pthread_mutex_t asking = PTHREAD_MUTEX_INITIALIZER;
 pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;  // guards the following, and Device::users
 
 Device* all = nullptr;
@@ -147,7 +149,7 @@ Asked ask(abi::ListDevicesReply& reply) {
   return error == 0 ? Asked::kAnswered : Asked::kNoDevices;
 }
 
-// A new list and its length. nullptr: no memory.
+// A new list and its length. nullptr: no memory. REQUIRES: `asking` is held.
 ibv_device** list_devices(int* count) {
   abi::ListDevicesReply reply{};
   const Asked asked = ask(reply);
@@ -166,6 +168,7 @@ ibv_device** list_devices(int* count) {
 
 void lock_device_list() { pthread_mutex_lock(&mutex); }
 void unlock_device_list() { pthread_mutex_unlock(&mutex); }
+void abandon_asking_after_fork() { asking = PTHREAD_MUTEX_INITIALIZER; }
 
 ibv_device* hold_device(const abi::DeviceRecord& record) {
   pthread_mutex_lock(&mutex);
@@ -197,7 +200,9 @@ ibv_device** ibv_get_device_list(int* device_count) {
   }
   shim::hook_librdmacm();
   int count = 0;
+  pthread_mutex_lock(&shim::asking);
   ibv_device** const list = shim::list_devices(&count);
+  pthread_mutex_unlock(&shim::asking);
   if (list == nullptr) {
     errno = ENOMEM;
   }

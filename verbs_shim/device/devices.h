@@ -27,6 +27,8 @@ int query_rt_values(ibv_context* context, ibv_values_ex* values);
 // For fork handling, to keep the list consistent.
 void lock_device_list();
 void unlock_device_list();
+// A thread of the parent may have been waiting for the daemon's answer.
+void abandon_asking_after_fork();
 
 // Registers an open context for fork handling.
 void remember(Context& context);

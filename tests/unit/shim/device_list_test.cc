@@ -3,7 +3,9 @@
 #include <gtest/gtest.h>
 
 #include <cerrno>
+#include <chrono>
 #include <cstdlib>
+#include <future>
 #include <memory>
 
 #include "tests/unit/shim/fake_daemon.h"
@@ -99,6 +101,19 @@ TEST_F(DeviceList, OfTheDaemonBeforeOpensTheNextOnes) {
   ASSERT_NE(pd, nullptr);
   EXPECT_EQ(ibv_dealloc_pd(pd), 0);
   EXPECT_EQ(ibv_close_device(context), 0);
+}
+
+// Else the older answer would be the last, and the newer device gone with its list.
+TEST_F(DeviceList, IsAskedForByOneThreadAtATime) {
+  daemon->hold(abi::Command::kListDevices);
+  auto older = std::async(std::launch::async, [] { return Listed().count(); });
+  daemon->await_held();
+  const FakeDaemon next;
+  auto newer = std::async(std::launch::async, [] { return Listed().count(); });
+  EXPECT_EQ(newer.wait_for(std::chrono::milliseconds(200)), std::future_status::timeout);
+  daemon->release();
+  EXPECT_EQ(older.get(), 1);
+  EXPECT_EQ(newer.get(), 1);
 }
 
 TEST_F(DeviceList, ThatIsNoneIsFreed) { ibv_free_device_list(nullptr); }

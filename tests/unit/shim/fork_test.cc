@@ -38,6 +38,22 @@ int in_child(Work work) {
 
 class Fork : public VerbsFixture {};
 
+// Which one thread at a time asks for.
+TEST_F(Fork, AChildListsDevicesAlsoIfItsParentWaitsForThem) {
+  const auto count_devices = [] {
+    int count = -1;
+    ibv_free_device_list(ibv_get_device_list(&count));
+    return count;
+  };
+  daemon.hold(abi::Command::kListDevices);
+  std::thread waiting([&] { EXPECT_EQ(count_devices(), 1); });
+  daemon.await_held();
+  const FakeDaemon next;
+  EXPECT_EQ(in_child([&] { return count_devices() == 1 ? 0 : 1; }), 0);
+  daemon.release();
+  waiting.join();
+}
+
 TEST_F(Fork, AChildLeavesItsParentsCompletions) {
   ibv_cq_init_attr_ex attr{};
   attr.cqe = 4;
