@@ -5,7 +5,9 @@
 #include <array>
 #include <atomic>
 #include <cstddef>
+#include <cstdint>
 #include <new>
+#include <utility>
 
 namespace uroce {
 namespace {
@@ -15,19 +17,28 @@ constexpr std::size_t kPieceBytes = std::size_t{1} << 20U;
 
 // Each is exchanged as a whole: whoever takes one out unmaps it.
 std::array<std::atomic<void*>, kPieces> pieces{};
-std::atomic<std::size_t> held{0};
+std::atomic<std::size_t> held{0};        // those, and what is being unmapped
+std::atomic<std::uint64_t> given_up{0};  // pieces so far
 
 // What operator new calls when it finds nothing, until this throws. It isn't taken away then
-// (set_new_handler): another thread may have made the reserve whole meanwhile.
+// (set_new_handler): another thread may have made the reserve whole meanwhile. Nor does it throw if
+// others have given up pieces since this thread was last here, or are about to: there may be memory
+// now, and what is left of the last piece is for all.
 void give_up_one() {
+  thread_local std::uint64_t seen = 0;
   for (std::atomic<void*>& piece : pieces) {
     if (void* const memory = piece.exchange(nullptr); memory != nullptr) {
-      held.fetch_sub(1);
       ::munmap(memory, kPieceBytes);
+      given_up.fetch_add(1);
+      held.fetch_sub(1);
       return;
     }
   }
-  throw std::bad_alloc();  // of which the operator that throws nothing makes a nullptr
+  const bool more_to_come = held.load() != 0;
+  const std::uint64_t before = std::exchange(seen, given_up.load());
+  if (before == seen && !more_to_come) {
+    throw std::bad_alloc();  // of which the operator that throws nothing makes a nullptr
+  }
 }
 
 }  // namespace

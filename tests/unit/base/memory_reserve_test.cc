@@ -5,6 +5,7 @@
 
 #include <memory>
 #include <new>
+#include <thread>
 #include <vector>
 
 #include "base/sanitized.h"
@@ -43,6 +44,32 @@ int use_up_the_reserve() {
   }
   blocks.clear();
   return hold_memory_reserve() ? 0 : 4;
+}
+
+// How often a thread that finds no memory is told to try again.
+int tries() {
+  int count = 0;
+  try {
+    for (;;) {
+      std::get_new_handler()();
+      ++count;
+    }
+  } catch (const std::bad_alloc&) {
+    return count;
+  }
+}
+
+// A thread may find no memory, and come for the last piece when another one has just taken it.
+int take_the_last_piece_before_another_thread() {
+  const bool held = hold_memory_reserve();
+  std::thread(tries).join();
+  const int first = tries();
+  return held && first == 1 && tries() == 0 ? 0 : 1;
+}
+
+TEST(MemoryReserve, WhatAnotherThreadHasGivenUpIsTried) {
+  EXPECT_EXIT(std::_Exit(take_the_last_piece_before_another_thread()), testing::ExitedWithCode(0),
+              "");
 }
 
 TEST(MemoryReserve, IsGivenUpPieceByPieceAndTakenAgain) {
