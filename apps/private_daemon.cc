@@ -78,7 +78,7 @@ Result<RunFolder> folder_for_sockets() {
     return RunFolder{.path = *usual, .lock = {}};
   }
   for (const char* const place : kOtherPlaces) {
-    if (auto made = make_run_folder(place)) {
+    if (auto made = make_run_folder(place, kDaemonFolder)) {
       return made;
     }
   }

@@ -17,7 +17,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::string_view kPrefix = "uroce-run-";
 constexpr std::string_view kAnyEnding = "XXXXXX";  // mkdtemp(3)
 constexpr mode_t kOthers = 0077;
 constexpr int kTriesMax = 16;
@@ -38,12 +37,12 @@ UniqueFd lock_own_folder(const std::string& path, int how) {
 }
 
 // Links in it are removed, not followed, and nobody else can change what lies in it.
-void remove_left_folders(const std::string& place) {
+void remove_left_folders(const std::string& place, std::string_view prefix) {
   std::error_code failure;
   for (fs::directory_iterator at(place, failure), end; !failure && at != end;
        at.increment(failure)) {
     const std::string name = at->path().filename().string();
-    if (name.size() == kPrefix.size() + kAnyEnding.size() && name.starts_with(kPrefix)) {
+    if (name.size() == prefix.size() + kAnyEnding.size() && name.starts_with(prefix)) {
       const UniqueFd lock = lock_own_folder(at->path().string(), LOCK_EX);
       std::error_code kept;
       if (lock.valid()) {
@@ -56,10 +55,10 @@ void remove_left_folders(const std::string& place) {
 }  // namespace
 
 // Another run may take a new folder for a left one before it is locked: then it is gone, or locked.
-Result<RunFolder> make_run_folder(const std::string& place) {
-  remove_left_folders(place);
+Result<RunFolder> make_run_folder(const std::string& place, std::string_view prefix) {
+  remove_left_folders(place, prefix);
   for (int tries = 0; tries < kTriesMax; ++tries) {
-    std::string path = place + "/" + std::string(kPrefix) + std::string(kAnyEnding);
+    std::string path = place + "/" + std::string(prefix) + std::string(kAnyEnding);
     if (::mkdtemp(path.data()) == nullptr) {
       break;
     }

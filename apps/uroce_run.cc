@@ -278,6 +278,9 @@ int run_with_private_daemon(const std::vector<std::string>& command, const fs::p
                  system_error("can't start a process for the command").message.c_str());
   }
   daemon->end();
+  if (::getpid() == 1 && !tree.empty()) {
+    end_tree_with_container(tree);
+  }
   return status;
 }
 

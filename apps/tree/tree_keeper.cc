@@ -13,10 +13,13 @@
 #include <cerrno>
 #include <csignal>
 #include <cstdio>
-#include <random>
+#include <filesystem>
+#include <system_error>
 
 #include "abi/command_records.h"
+#include "apps/run_folder.h"
 #include "apps/tree/netlink_answers.h"
+#include "base/check.h"
 #include "base/sockets/private_folder.h"
 #include "base/sockets/socket_path.h"
 #include "base/system_error.h"
@@ -53,7 +56,7 @@ std::string netlink_socket(const std::string& folder) { return folder + "/netlin
 
 // For descriptors that the parent has, and for its terminal: who waits for their ends mustn't wait
 // for us.
-void close_all_but(std::array<int, 3> kept) {
+void close_all_but(std::array<int, 4> kept) {
   const int nothing = ::open("/dev/null", O_RDWR);
   for (const int standard : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
     ::dup2(nothing, standard);
@@ -84,12 +87,10 @@ void block_ending_signals() {
   ::sigprocmask(SIG_BLOCK, &signals, nullptr);
 }
 
-// Another name at each run: programs of an earlier one may still look at theirs.
-std::string private_tree(const std::string& folder) {
-  std::random_device random;
-  char name[64];
-  std::snprintf(name, sizeof(name), "/tree-%d-%08x", ::getpid(), random());
-  return folder + name;
+void remove_folder(const std::string& folder) {
+  if (folder != private_folder()) {
+    ::rmdir(folder.c_str());
+  }
 }
 
 }  // namespace
@@ -165,17 +166,26 @@ void TreeKeeper::keep(int end) {
 }
 
 Result<std::string> start_tree(const std::string& socket, const std::string& folder, int lock) {
-  const std::string place = private_tree(folder);
+  // Another one at each run: programs of an earlier one may still look at theirs.
+  const auto place = make_run_folder(folder, kTreeFolder);
+  if (!place) {
+    return place.error();
+  }
   const mode_t before = ::umask(kNotForOthersToWrite);
-  auto keeper = TreeKeeper::make(socket, place);
+  auto keeper = TreeKeeper::make(socket, place->path);
   ::umask(before);  // the command has it, too
+  const auto remove = [&keeper, &place] {
+    keeper->remove();
+    ::rmdir(place->path.c_str());
+  };
   if (!keeper) {
+    ::rmdir(place->path.c_str());
     return keeper.error();
   }
   const UniqueFd self(static_cast<int>(::syscall(SYS_pidfd_open, ::getpid(), 0)));
   const pid_t child = self.valid() ? ::fork() : -1;
   if (child < 0) {
-    keeper->remove();
+    remove();
     return system_error("can't start the tree's keeper");
   }
   if (child == 0) {
@@ -187,20 +197,28 @@ Result<std::string> start_tree(const std::string& socket, const std::string& fol
     if (const pid_t keeping = ::fork(); keeping != 0) {
       ::_exit(keeping > 0 ? 0 : 1);
     }
-    close_all_but({self.get(), keeper->netlink_descriptor(), lock});
+    close_all_but({self.get(), keeper->netlink_descriptor(), place->lock.get(), lock});
     keeper->keep(self.get());
-    keeper->remove();
-    if (folder != private_folder()) {
-      ::rmdir(folder.c_str());
-    }
+    remove();
+    remove_folder(folder);
     ::_exit(0);
   }
   int status = 0;
   if (::waitpid(child, &status, 0) == child && status != 0) {
-    keeper->remove();
+    remove();
     return Error{EAGAIN, "can't start the tree's keeper"};
   }
-  return place;
+  return place->path;
+}
+
+void end_tree_with_container(const std::string& tree) {
+  UROCE_CHECK(::getpid() == 1);
+  ::kill(-1, SIGKILL);
+  while (::waitpid(-1, nullptr, 0) > 0 || errno == EINTR) {
+  }
+  std::error_code kept;
+  std::filesystem::remove_all(tree, kept);
+  remove_folder(std::filesystem::path(tree).parent_path().string());
 }
 
 int keep_tree(const std::string& folder) {

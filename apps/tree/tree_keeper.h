@@ -44,8 +44,14 @@ class TreeKeeper {
 
 // A tree in `folder`, kept by a process that ends with this one, whatever this one becomes; a
 // folder that isn't the user's private one goes with it, when it is empty. The keeper holds the
-// descriptor `lock` open for as long. The tree's name.
+// descriptor `lock` open for as long. Trees there whose keepers were killed are removed. The tree's
+// name.
 Result<std::string> start_tree(const std::string& socket, const std::string& folder, int lock = -1);
+
+// The same as the keeper would do when this process has ended. With the first process of a
+// container the kernel ends all others, the keeper among them; so they are ended before. REQUIRES:
+// this is the first process.
+void end_tree_with_container(const std::string& tree);
 
 // `uroce tree FOLDER`: until SIGINT or SIGTERM. The exit code.
 int keep_tree(const std::string& folder);

@@ -2,6 +2,7 @@
 
 import os
 import re
+import signal
 import subprocess
 import sys
 import urllib.request
@@ -81,6 +82,47 @@ class Files(TreeCase):
     def test_goes_with_the_command(self):
         self.assertIn("tree-", self.shell("echo $UROCE_TREE"))
         wait_until(lambda: not [name for name in os.listdir(self.run_folder) if name.startswith("tree-")], 30, "the tree's end")
+
+    def test_left_by_a_killed_keeper(self):
+        """The next `uroce run` of the user removes it, and leaves alone those that are in use."""
+        runs = [self._start_run(name) for name in ("killed", "living")]
+        killed, living = [run.out().strip() for run in runs]
+        os.kill(self._keeper_of(killed), signal.SIGKILL)
+        runs[0].end()
+        self.assertTrue(os.path.exists(f"{killed}/sys"))
+        self.shell("true")
+        self.assertFalse(os.path.exists(killed))
+        self.assertTrue(os.path.exists(f"{living}/sys/class/infiniband/uroce0"))
+
+    def _start_run(self, name):
+        user = self.user()
+        run = Process([self.tree.uroce, "run", "--", "sh", "-c", "echo $UROCE_TREE; exec sleep 100"], name, self.logs, user.pop("env"), **user)
+        self.addCleanup(run.end)
+        wait_until(lambda: "tree-" in run.out() or run.ended(), 30, "the command")
+        return run
+
+    def _keeper_of(self, tree):
+        """The process that has the tree's folder open."""
+        for pid in filter(str.isdigit, os.listdir("/proc")):
+            try:
+                if tree in [os.readlink(f"/proc/{pid}/fd/{number}") for number in os.listdir(f"/proc/{pid}/fd")]:
+                    return int(pid)
+            except OSError:
+                continue
+        return self.fail(f"nobody keeps {tree}")
+
+    def test_goes_with_a_container(self):
+        """Whose first process `uroce run` is: with it the kernel ends all others."""
+        answer = subprocess.run(["unshare", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc", self.tree.uroce, "run", "--",
+                                 "sh", "-c", "echo $UROCE_TREE; ls /sys/class/infiniband"], capture_output=True, text=True, check=True,
+                                env={**os.environ, "XDG_RUNTIME_DIR": self.run_folder_of_root(), "UROCE_SOCKET": f"{self.folder}/none.sock"})
+        self.assertRegex(answer.stdout, r"\A\S+/tree-\S+\nuroce0\n\Z")
+        self.assertEqual([name for name in os.listdir(self.run_folder_of_root()) if name.startswith("tree-")], [])
+
+    def run_folder_of_root(self):
+        folder = f"{self.folder}/root"
+        os.makedirs(folder, 0o700, exist_ok=True)
+        return folder
 
     def test_found_by_libibverbs_alone(self):
         """A program without the interposing library (LD_PRELOAD) still finds the tree, by UROCE_TREE."""
