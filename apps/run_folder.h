@@ -20,7 +20,7 @@ struct RunFolder {
 
 // What their names begin with.
 inline constexpr std::string_view kDaemonFolder = "uroce-run-";
-inline constexpr std::string_view kTreeFolder = "tree-";
+inline constexpr std::string_view kTreeFolder = "uroce-tree-";
 
 // A new folder in `place`, /tmp for instance, once those that were left there are gone.
 Result<RunFolder> make_run_folder(const std::string& place, std::string_view prefix);

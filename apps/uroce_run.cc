@@ -109,9 +109,10 @@ int why_not_run(const std::string& name, int error) {
 }
 
 // Shows the program and what it starts the card's files in /sys and /dev. Without them most
-// programs run as well, so a failure is only told. The tree's folder; empty: there is none.
-std::string show_tree(const fs::path& shim, const std::string& socket,
-                      const std::function<Result<RunFolder>()>& folder_to_use) {
+// programs run as well, so a failure is only told. The tree's folder; without a path: there is
+// none.
+RunFolder show_tree(const fs::path& shim, const std::string& socket,
+                    const std::function<Result<RunFolder>()>& folder_to_use) {
   std::string preloaded = (shim.parent_path() / "liburoce_outside.so").string();
   if (::access(preloaded.c_str(), R_OK) != 0) {
     std::fprintf(stderr, "uroce run: /sys shows no card: %s\n",
@@ -125,8 +126,8 @@ std::string show_tree(const fs::path& shim, const std::string& socket,
     return {};
   }
   const Result<RunFolder> folder = folder_to_use();
-  const auto tree = folder ? start_tree(socket, folder->path, folder->lock.get())
-                           : Result<std::string>(folder.error());
+  auto tree = folder ? start_tree(socket, folder->path, folder->lock.get())
+                     : Result<RunFolder>(folder.error());
   if (!tree) {
     std::fprintf(stderr, "uroce run: /sys shows no card: %s\n", tree.error().message.c_str());
     if (folder && folder->lock.valid()) {
@@ -134,12 +135,12 @@ std::string show_tree(const fs::path& shim, const std::string& socket,
     }
     return {};
   }
-  set_environment(kTreeVariable, *tree);
+  set_environment(kTreeVariable, tree->path);
   if (const auto old = environment("LD_PRELOAD")) {
     preloaded.append(":").append(*old);
   }
   set_environment("LD_PRELOAD", preloaded);
-  return *tree;
+  return std::move(*tree);
 }
 
 // Becomes the command, in a namespace of its own if that was asked for.
@@ -254,18 +255,19 @@ int run_with_private_daemon(const std::vector<std::string>& command, const fs::p
     return 1;
   }
   use_shim(shim, daemon->socket());
-  const std::string tree =
+  // Its lock is held here, too: without its keeper, the tree is there for the command all the same.
+  RunFolder tree =
       options.tree
           ? show_tree(shim, daemon->socket(),
                       [&daemon] {
                         return Result<RunFolder>(RunFolder{.path = daemon->folder(), .lock = {}});
                       })
-          : std::string();
+          : RunFolder{};
   const sigset_t mask = block_forwarded();
   const pid_t child = ::fork();
   if (child == 0) {
     ::sigprocmask(SIG_SETMASK, &mask, nullptr);
-    become(command, tree, options);
+    become(command, tree.path, options);
   }
   int status = 1;
   if (child > 0) {
@@ -278,8 +280,8 @@ int run_with_private_daemon(const std::vector<std::string>& command, const fs::p
                  system_error("can't start a process for the command").message.c_str());
   }
   daemon->end();
-  if (::getpid() == 1 && !tree.empty()) {
-    end_tree_with_container(tree);
+  if (::getpid() == 1 && !tree.path.empty()) {
+    end_tree_with_container(std::move(tree), daemon->folder());
   }
   return status;
 }
@@ -327,8 +329,8 @@ int run_command(const std::vector<std::string>& command, const RunOptions& optio
                    socket.c_str(), kSocketVariable);
     }
     use_shim(shim, socket);
-    become(command, options.tree ? show_tree(shim, socket, folder_for_sockets) : std::string(),
-           options);
+    const RunFolder tree = options.tree ? show_tree(shim, socket, folder_for_sockets) : RunFolder{};
+    become(command, tree.path, options);
   }
   // A daemon that doesn't let us in isn't to be replaced by another network.
   if (const int error = daemon.error().code; error != ENOENT && error != ECONNREFUSED) {

@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <poll.h>
+#include <sys/file.h>
 #include <sys/signalfd.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -17,13 +18,13 @@
 #include <system_error>
 
 #include "abi/command_records.h"
-#include "apps/run_folder.h"
 #include "apps/tree/netlink_answers.h"
 #include "base/check.h"
 #include "base/sockets/private_folder.h"
 #include "base/sockets/socket_path.h"
 #include "base/system_error.h"
 #include "base/time/monotonic_clock.h"
+#include "base/unique_fd.h"
 #include "control/reports/status_client.h"
 
 namespace uroce {
@@ -165,9 +166,9 @@ void TreeKeeper::keep(int end) {
   }
 }
 
-Result<std::string> start_tree(const std::string& socket, const std::string& folder, int lock) {
+Result<RunFolder> start_tree(const std::string& socket, const std::string& folder, int lock) {
   // Another one at each run: programs of an earlier one may still look at theirs.
-  const auto place = make_run_folder(folder, kTreeFolder);
+  auto place = make_run_folder(folder, kTreeFolder);
   if (!place) {
     return place.error();
   }
@@ -208,17 +209,21 @@ Result<std::string> start_tree(const std::string& socket, const std::string& fol
     remove();
     return Error{EAGAIN, "can't start the tree's keeper"};
   }
-  return place->path;
+  return place;
 }
 
-void end_tree_with_container(const std::string& tree) {
+// Not all may be gone: those of other users are the kernel's to end, after this process. The keeper
+// is this user's own, and gone when nobody has the lock.
+void end_tree_with_container(RunFolder tree, const std::string& folder) {
   UROCE_CHECK(::getpid() == 1);
   ::kill(-1, SIGKILL);
-  while (::waitpid(-1, nullptr, 0) > 0 || errno == EINTR) {
+  tree.lock.reset();
+  const UniqueFd place(::open(tree.path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+  while (::flock(place.get(), LOCK_EX) != 0 && errno == EINTR) {
   }
   std::error_code kept;
-  std::filesystem::remove_all(tree, kept);
-  remove_folder(std::filesystem::path(tree).parent_path().string());
+  std::filesystem::remove_all(tree.path, kept);
+  remove_folder(folder);
 }
 
 int keep_tree(const std::string& folder) {

@@ -9,11 +9,11 @@
 #include <string_view>
 #include <vector>
 
+#include "apps/run_folder.h"
 #include "apps/tree/card_view.h"
 #include "apps/tree/netlink_server.h"
 #include "apps/tree/served_tree.h"
 #include "base/result.h"
-#include "base/unique_fd.h"
 
 namespace uroce {
 
@@ -44,14 +44,14 @@ class TreeKeeper {
 
 // A tree in `folder`, kept by a process that ends with this one, whatever this one becomes; a
 // folder that isn't the user's private one goes with it, when it is empty. The keeper holds the
-// descriptor `lock` open for as long. Trees there whose keepers were killed are removed. The tree's
-// name.
-Result<std::string> start_tree(const std::string& socket, const std::string& folder, int lock = -1);
+// descriptor `lock` open for as long. Trees there whose keepers were killed are removed, unless
+// somebody else has their lock.
+Result<RunFolder> start_tree(const std::string& socket, const std::string& folder, int lock = -1);
 
 // The same as the keeper would do when this process has ended. With the first process of a
-// container the kernel ends all others, the keeper among them; so they are ended before. REQUIRES:
-// this is the first process.
-void end_tree_with_container(const std::string& tree);
+// container the kernel ends all others, the keeper among them; so they are ended before, as far as
+// this one may. REQUIRES: this is the first process; `folder` is what start_tree() was given.
+void end_tree_with_container(RunFolder tree, const std::string& folder);
 
 // `uroce tree FOLDER`: until SIGINT or SIGTERM. The exit code.
 int keep_tree(const std::string& folder);

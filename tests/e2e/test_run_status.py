@@ -59,7 +59,7 @@ class RunStatus(E2eCase):
         answer = self.uroce("run", "--", "sh", "-c", "ls /sys/class/infiniband; echo $UROCE_TREE", user=user, group=user, extra_groups=[], cwd="/",
                             env={"PATH": os.environ["PATH"], "UROCE_SOCKET": daemon.socket})
         self.assertEqual((answer.returncode, answer.stderr), (0, ""), answer.stdout)
-        self.assertRegex(answer.stdout, r"\Auroce0\n/tmp/uroce-run-....../tree-\S+\n\Z")
+        self.assertRegex(answer.stdout, r"\Auroce0\n/tmp/uroce-run-....../uroce-tree-\S+\n\Z")
         wait_until(lambda: not os.path.exists(os.path.dirname(answer.stdout.split()[1])), 30, "the end of the keeper")
 
     def test_a_private_daemon_is_told_of(self):

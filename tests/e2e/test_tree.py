@@ -80,16 +80,22 @@ class Files(TreeCase):
         self.assertEqual(self.shell(f"{sys.executable} {_STARTUP}"), "uroce0 /sys/devices/pci7572:00/7572:00:00.0\n")
 
     def test_goes_with_the_command(self):
-        self.assertIn("tree-", self.shell("echo $UROCE_TREE"))
-        wait_until(lambda: not [name for name in os.listdir(self.run_folder) if name.startswith("tree-")], 30, "the tree's end")
+        os.mkdir(f"{self.run_folder}/tree-sitter", 0o700)  # somebody else's
+        os.chown(f"{self.run_folder}/tree-sitter", NOBODY, NOBODY)
+        self.assertIn("/uroce-tree-", self.shell("echo $UROCE_TREE"))
+        wait_until(lambda: not [name for name in os.listdir(self.run_folder) if name.startswith("uroce-tree-")], 30, "the tree's end")
+        self.assertIn("tree-sitter", os.listdir(self.run_folder))
 
     def test_left_by_a_killed_keeper(self):
         """The next `uroce run` of the user removes it, and leaves alone those that are in use."""
         runs = [self._start_run(name) for name in ("killed", "living")]
         killed, living = [run.out().strip() for run in runs]
-        os.kill(self._keeper_of(killed), signal.SIGKILL)
+        keeper = self._keeper_of(killed, runs[0])
+        os.kill(keeper, signal.SIGKILL)
+        wait_until(lambda: not os.path.exists(f"/proc/{keeper}"), 30, "the keeper's end")
+        self.shell("true")
+        self.assertTrue(os.path.exists(f"{killed}/sys"), "its command runs still")
         runs[0].end()
-        self.assertTrue(os.path.exists(f"{killed}/sys"))
         self.shell("true")
         self.assertFalse(os.path.exists(killed))
         self.assertTrue(os.path.exists(f"{living}/sys/class/infiniband/uroce0"))
@@ -98,14 +104,15 @@ class Files(TreeCase):
         user = self.user()
         run = Process([self.tree.uroce, "run", "--", "sh", "-c", "echo $UROCE_TREE; exec sleep 100"], name, self.logs, user.pop("env"), **user)
         self.addCleanup(run.end)
-        wait_until(lambda: "tree-" in run.out() or run.ended(), 30, "the command")
+        wait_until(lambda: "uroce-tree-" in run.out() or run.ended(), 30, "the command")
         return run
 
-    def _keeper_of(self, tree):
-        """The process that has the tree's folder open."""
+    def _keeper_of(self, tree, run):
+        """The process that has the tree's folder open, beside `uroce run` itself, which has the command's."""
         for pid in filter(str.isdigit, os.listdir("/proc")):
             try:
-                if tree in [os.readlink(f"/proc/{pid}/fd/{number}") for number in os.listdir(f"/proc/{pid}/fd")]:
+                opened = [os.readlink(f"/proc/{pid}/fd/{number}") for number in os.listdir(f"/proc/{pid}/fd")]
+                if tree in opened and int(pid) != run.pid:
                     return int(pid)
             except OSError:
                 continue
@@ -116,8 +123,8 @@ class Files(TreeCase):
         answer = subprocess.run(["unshare", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc", self.tree.uroce, "run", "--",
                                  "sh", "-c", "echo $UROCE_TREE; ls /sys/class/infiniband"], capture_output=True, text=True, check=True,
                                 env={**os.environ, "XDG_RUNTIME_DIR": self.run_folder_of_root(), "UROCE_SOCKET": f"{self.folder}/none.sock"})
-        self.assertRegex(answer.stdout, r"\A\S+/tree-\S+\nuroce0\n\Z")
-        self.assertEqual([name for name in os.listdir(self.run_folder_of_root()) if name.startswith("tree-")], [])
+        self.assertRegex(answer.stdout, r"\A\S+/uroce-tree-\S+\nuroce0\n\Z")
+        self.assertEqual([name for name in os.listdir(self.run_folder_of_root()) if name.startswith("uroce-tree-")], [])
 
     def run_folder_of_root(self):
         folder = f"{self.folder}/root"

@@ -46,6 +46,7 @@ void release(Context* context) {
   if (ibv_device* const device = context->base.context.device; device != nullptr) {
     release_device(*device);
   }
+  release_device(*context->opened);
   delete context;
 }
 
@@ -118,6 +119,8 @@ ibv_context* open_context(ibv_device* device, const abi::ImportToken& exporter) 
     return fail(ENOMEM);
   }
   Context* const context = made.release();  // freed by release()
+  hold_device(*device);
+  context->opened = device;
   context->base.sz = sizeof(verbs_context);
   ibv_context& base = context->base.context;
   base.async_fd = -1;

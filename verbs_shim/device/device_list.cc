@@ -180,6 +180,12 @@ ibv_device* hold_device(const abi::DeviceRecord& record) {
   return device == nullptr ? nullptr : &device->base;
 }
 
+void hold_device(ibv_device& device) {
+  pthread_mutex_lock(&mutex);
+  ++of(&device)->users;
+  pthread_mutex_unlock(&mutex);
+}
+
 void release_device(ibv_device& device) {
   pthread_mutex_lock(&mutex);
   release(of(&device));

@@ -8,6 +8,8 @@ namespace uroce::shim {
 
 // One more user of the device that the daemon describes so, and one fewer. nullptr: no memory.
 ibv_device* hold_device(const abi::DeviceRecord& record);
+// The same of one that has a user.
+void hold_device(ibv_device& device);
 void release_device(ibv_device& device);
 
 // Opens the device. The context has another one if the daemon was restarted since this was listed,

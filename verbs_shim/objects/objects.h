@@ -53,6 +53,9 @@ struct Channel {
 
 struct Context {
   verbs_context base;
+  // What the program opened, which it may use until the context is closed. base.context.device is
+  // another one if the daemon was restarted since the program listed it.
+  ibv_device* opened;
   Client client;
   Registry registry;
   // Threads that wait for an event may use it after the context is gone.

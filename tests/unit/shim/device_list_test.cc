@@ -88,15 +88,19 @@ TEST_F(DeviceList, OfARestartedDaemonHasWhatCanBeOpened) {
 
 // It never got further than its first list.
 TEST_F(DeviceList, OfTheDaemonBeforeOpensTheNextOnes) {
-  const Listed before;
+  auto before = std::make_unique<Listed>();
+  ibv_device* const device = before->device();
   restart();
-  const auto index_before = ibv_get_device_index(before.device());
-  ibv_context* const context = ibv_open_device(before.device());
+  const auto index_before = ibv_get_device_index(device);
+  ibv_context* const context = ibv_open_device(device);
   ASSERT_NE(context, nullptr);
+  before.reset();
   EXPECT_EQ(ibv_get_device_index(context->device), static_cast<int>(daemon->instance()));
   EXPECT_EQ(ibv_get_device_guid(context->device), daemon->instance());
   EXPECT_EQ(context->device, Listed().device());
-  EXPECT_EQ(ibv_get_device_index(before.device()), index_before);
+  EXPECT_NE(context->device, device) << "another one is in its place";
+  EXPECT_EQ(ibv_get_device_index(device), index_before)
+      << "it is valid until the context is closed";
   ibv_pd* const pd = ibv_alloc_pd(context);
   ASSERT_NE(pd, nullptr);
   EXPECT_EQ(ibv_dealloc_pd(pd), 0);
