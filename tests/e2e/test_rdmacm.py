@@ -265,6 +265,18 @@ class Restart(E2eCase):
         self._check("removal_check.c", self._ADDRESS, lambda daemon: daemon.process.kill())
 
 
+    def test_rsocket_killed(self):
+        """The daemon is killed under rconnect, which waits for an answer."""
+        daemon = self._start()
+        program = Process([self.compiled("rconnect_check.c", "gcc", "-lrdmacm", "-libverbs"), self._ADDRESS], "rconnect_check",
+                          self.logs, daemon.environment())
+        self.addCleanup(program.end)
+        wait_until(lambda: program.ended() or connections(self, daemon)["connections"], self._ROUND_SECONDS_MAX, "connecting")
+        self.assertFalse(program.ended(), program.last_words())
+        daemon.process.kill()
+        program.expect_success(self._ROUND_SECONDS_MAX)
+
+
 class Standstill(E2eCase):
     """A daemon that doesn't run for some seconds, while connecting or transferring, doesn't break any connection."""
 

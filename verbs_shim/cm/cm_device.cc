@@ -36,6 +36,8 @@ bool tell_of_lost_id(const CmCommand& command, const Route& route) {
     event.uid = id->uid;
     event.id = id->handle;
     event.event = kDeviceRemoval;
+    // Linux says 0, which librdmacm's synchronous calls take for the success that they wait for.
+    event.status = ENODEV;
     respond(command, &event, sizeof(event));
   }
   return id.has_value();

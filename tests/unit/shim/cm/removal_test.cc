@@ -46,8 +46,9 @@ class RemovalCmDevice : public CmDevice {
   }
   // The uid of the id that is reported as removed; 0: there is another event, or none.
   std::uint64_t removed() {
-    return get_event() && got_event().event == kRemoval && got_event().status == 0 ? got_event().uid
-                                                                                   : 0;
+    return get_event() && got_event().event == kRemoval && got_event().status == ENODEV
+               ? got_event().uid
+               : 0;
   }
   bool move_here(std::uint32_t id, int from) {
     rdma_ucm_migrate_id body{};
