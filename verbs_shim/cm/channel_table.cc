@@ -23,21 +23,6 @@ Channel* channels = nullptr;  // array of kDescriptorsMax, allocated with the fi
 std::uint64_t last_serial = 0;
 std::uint64_t inherited = 0;  // channels up to this serial number are a parent's
 ConnectionObjects* first_objects = nullptr;
-VerifiedDescriptor ready;  // always readable
-
-// -1 and errno: it can't be made.
-int ready_socket() {
-  if (const int descriptor = ready.get(); descriptor >= 0) {
-    return descriptor;
-  }
-  int ends[2];
-  if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0) {
-    return -1;
-  }
-  const UniqueFd other_end(ends[1]);  // closed at once
-  ready.keep(UniqueFd(ends[0]));
-  return ready.get();
-}
 
 int set_watched(int file, int socket, bool wanted, bool* watched) {
   if (wanted == *watched) {
@@ -51,13 +36,34 @@ int set_watched(int file, int socket, bool wanted, bool* watched) {
   return 0;
 }
 
-int watch_ready(Channel& channel, bool wanted) {
-  if (wanted == channel.watches_ready) {
+// Another descriptor of the socket, whose daemon is gone, makes the channel readable until there
+// are no removals. 0 or an errno value.
+int keep_ended(Channel& channel, int socket) {
+  if (channel.ended.kept()) {
     return 0;
   }
-  const int socket = ready_socket();
-  return socket < 0 ? errno
-                    : set_watched(channel.file.get(), socket, wanted, &channel.watches_ready);
+  UniqueFd ended(fcntl(socket, F_DUPFD_CLOEXEC, 0));
+  if (!ended.valid()) {
+    return errno;
+  }
+  // The connection may be lost while the daemon lives, and has its end still.
+  (void)shutdown(ended.get(), SHUT_RDWR);
+  bool watched = false;
+  const int error = set_watched(channel.file.get(), ended.get(), true, &watched);
+  if (error == 0) {
+    channel.ended.keep(std::move(ended));
+  }
+  return error;
+}
+
+// Closing alone wouldn't do: a fork's child may have the socket, too.
+void end_ended(Channel& channel) {
+  bool watched = channel.ended.kept();
+  if (!watched) {
+    return;
+  }
+  (void)set_watched(channel.file.get(), channel.ended.get(), false, &watched);
+  channel.ended.end();
 }
 
 int watch_socket(Channel& channel, bool wanted) {
@@ -97,6 +103,11 @@ void end_ids_of(int descriptor) {
 
 }  // namespace
 
+void Channel::end_sockets() {
+  socket.end();
+  ended.end();
+}
+
 ChannelLock::ChannelLock() { pthread_mutex_lock(&mutex); }
 ChannelLock::~ChannelLock() { pthread_mutex_unlock(&mutex); }
 
@@ -117,7 +128,7 @@ Channel* channel_of(int descriptor) {
     return channel;
   }
   const CancellationDisabled whole;  // a cancelled thread would keep the lock
-  take_out(*channel, descriptor).socket.end();
+  take_out(*channel, descriptor).end_sockets();
   return nullptr;
 }
 
@@ -142,8 +153,10 @@ int watch(Channel& channel) {
     return 0;  // the parent uses the same file
   }
   const bool removals = channel.removals != 0;
-  const int error = watch_socket(channel, channel.lost ? removals : channel.ids_in_use != 0);
-  return error != 0 ? error : watch_ready(channel, removals && !channel.lost);
+  if (!removals) {
+    end_ended(channel);
+  }
+  return watch_socket(channel, channel.lost ? removals : channel.ids_in_use != 0);
 }
 
 void lose(Channel& channel) {
@@ -158,7 +171,7 @@ int reconnect(Channel& channel, UniqueFd socket, std::uint32_t handle, std::uint
   if (number < 0) {
     return ENODEV;
   }
-  if (const int error = watch_ready(channel, channel.removals != 0); error != 0) {
+  if (const int error = channel.removals != 0 ? keep_ended(channel, number) : 0; error != 0) {
     return error;
   }
   (void)watch_socket(channel, false);

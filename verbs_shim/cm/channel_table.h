@@ -8,8 +8,9 @@
 // watches
 // * the daemon's socket while an id of the channel is in use. When the daemon dies the socket is at
 //   its end, and so readable, exactly in those channels that then have events to fetch;
-// * beside it, a socket that is always readable, once the channel is connected with the next
-//   daemon and the program hasn't been told of all ids that it lost.
+// * beside it, the dead daemon's socket, once the channel is connected with the next daemon and
+//   until the program has been told of all ids that it lost. A file of each channel's own: epoll
+//   limits in how many instances one file is watched.
 
 #include <pthread.h>
 
@@ -35,13 +36,17 @@ struct Channel {
   VerifiedDescriptor file;   // the program's
   // From the daemon. Its number stays when it is another's: a thread may be about to wait there.
   VerifiedDescriptor socket;
+  VerifiedDescriptor ended;  // a dead daemon's socket, always readable. Watched while it is kept
   std::uint32_t handle = 0;
   std::uint64_t generation = 0;  // of the connection to which it belongs
   bool lost = false;             // that connection is gone
   std::uint32_t ids = 0;         // noted
   std::uint32_t ids_in_use = 0;  // of the connection
   std::uint32_t removals = 0;    // ids in use of connections that are gone: an event waits for each
-  bool watches_socket = false, watches_ready = false;
+  bool watches_socket = false;
+
+  // Closes what the program doesn't know.
+  void end_sockets();
 };
 
 class ChannelLock {

@@ -160,7 +160,7 @@ int open_cm_channel() {
     errno = error;
     return -1;
   }
-  take_out(*channel, descriptor).socket.end();  // closed without librdmacm's knowledge
+  take_out(*channel, descriptor).end_sockets();  // closed without librdmacm's knowledge
   channel->serial = new_serial();
   channel->file.keep(std::move(file));
   channel->socket.keep(std::move(opened.socket));
@@ -190,7 +190,7 @@ int close_cm_channel(int descriptor) {
     close_at_daemon(*connection.client(), route.handle);
   }
   announce_change();
-  closed.socket.end();
+  closed.end_sockets();
   closed.file.end();
   return 0;
 }

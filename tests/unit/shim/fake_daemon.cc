@@ -94,6 +94,7 @@ void FakeDaemon::die() {
   channel_write_.reset();
   async_read_.reset();
   channel_read_.reset();
+  separate_ends_.clear();
 }
 
 // One thread serves all connections in turn until die() closes the pipe.
@@ -184,8 +185,9 @@ FakeDaemon::Answer FakeDaemon::answer_to(Command command, const std::byte* recor
       return answer(reply);
     }
     case Command::kCreateChannel:
-    case Command::kCmOpenChannel:
       return create_channel();
+    case Command::kCmOpenChannel:
+      return open_cm_channel();
     case Command::kCreateCq:
       return create_cq(record);
     case Command::kResizeCq:
@@ -258,6 +260,16 @@ FakeDaemon::Answer FakeDaemon::open_device() {
 
 FakeDaemon::Answer FakeDaemon::create_channel() {
   return answer(abi::HandleReply{}, {channel_read_.get()});
+}
+
+FakeDaemon::Answer FakeDaemon::open_cm_channel() {
+  if (!separate_channels_) {
+    return create_channel();
+  }
+  UniqueFd write_end;
+  make_channel(channel_read_, write_end);
+  separate_ends_.push_back(std::move(write_end));
+  return create_channel();
 }
 
 FakeDaemon::Answer FakeDaemon::create_cq(const std::byte* record) {
@@ -359,6 +371,9 @@ void FakeDaemon::announce_to_librdmacm(const abi::CmCommandReply& reply) {
   {
     const std::lock_guard lock(cm_mutex_);
     cm_reply_ = reply;
+  }
+  if (separate_channels_) {
+    return;
   }
   const char byte = 1;
   UROCE_CHECK(write(channel_write_.get(), &byte, 1) == 1);

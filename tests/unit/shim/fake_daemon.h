@@ -95,6 +95,9 @@ class FakeDaemon {
   // A channel of librdmacm has an event: its byte, and the answer to commands from now on, except
   // that one which is no event is none to GET_EVENT.
   void announce_to_librdmacm(const abi::CmCommandReply& reply);
+  // From now on each channel of librdmacm has a socket of its own, and announcing only says what
+  // the answer to commands is.
+  void separate_channels() { separate_channels_ = true; }
   std::uint64_t last_cookie() const { return last_cookie_; }
   // The handle of the protection domain of the last registration.
   std::uint32_t registered_in() const { return registered_in_; }
@@ -123,6 +126,7 @@ class FakeDaemon {
   Answer create_cq(const std::byte* record);
   Answer create_qp(const std::byte* record);
   Answer create_channel();
+  Answer open_cm_channel();
   Answer resize_cq(const std::byte* record);
   Answer create_srq();
   Answer resize_srq(const std::byte* record);
@@ -151,6 +155,8 @@ class FakeDaemon {
   std::atomic<std::uint32_t> mixed_resizes_{0};
   std::atomic<std::uint32_t> rings_mapped_{0};
   std::atomic<bool> rings_of_one_{false};
+  std::atomic<bool> separate_channels_{false};
+  std::vector<UniqueFd> separate_ends_;
   std::thread thread_;
 };
 
