@@ -13,10 +13,8 @@
 #include <cstdint>
 #include <set>
 #include <thread>
-#include <vector>
 
-#include "base/unique_fd.h"
-#include "tests/unit/shim/cm/cm_device_fixture.h"
+#include "tests/unit/shim/cm/removal_fixture.h"
 #include "tests/unit/shim/fake_daemon.h"
 #include "tests/unit/shim/on_cancelled_thread.h"
 #include "tests/unit/shim/signal_until_done.h"
@@ -24,45 +22,6 @@
 
 namespace uroce::test {
 namespace {
-
-constexpr std::uint32_t kRemoval = 11;  // RDMA_CM_EVENT_DEVICE_REMOVAL
-constexpr rdma_ucm_migrate_resp kNoEvents{};
-
-class RemovalCmDevice : public CmDevice {
- protected:
-  void SetUp() override {
-    CmDevice::SetUp();
-    program.reset(epoll_create1(EPOLL_CLOEXEC));
-    epoll_event interest{.events = EPOLLIN, .data = {.fd = channel}};
-    ASSERT_EQ(epoll_ctl(program.get(), EPOLL_CTL_ADD, channel, &interest), 0);
-  }
-
-  void set_nonblocking() { ASSERT_EQ(fcntl(channel, F_SETFL, O_NONBLOCK), 0); }
-  // By the registration that was made at the beginning, and by poll.
-  [[nodiscard]] bool has_events() const {
-    epoll_event happened{};
-    const bool by_epoll = epoll_wait(program.get(), &happened, 1, 0) == 1;
-    EXPECT_EQ(readable(), by_epoll);
-    return by_epoll;
-  }
-  // The uid of the id that is reported as removed; 0: there is another event, or none.
-  std::uint64_t removed() {
-    return get_event() && got_event().event == kRemoval && got_event().status == ENODEV
-               ? got_event().uid
-               : 0;
-  }
-  bool move_here(std::uint32_t id, int from) {
-    rdma_ucm_migrate_id body{};
-    body.id = id;
-    body.fd = static_cast<std::uint32_t>(from);
-    rdma_ucm_migrate_resp response{};
-    return command(RDMA_USER_CM_CMD_MIGRATE_ID, body, &response);
-  }
-  // GET_EVENT finds nothing.
-  bool is_empty() { return !get_event() && errno == EAGAIN && !has_events(); }
-
-  UniqueFd program;
-};
 
 TEST_F(RemovalCmDevice, EachEventIsAnEdgeAtTheProgramsEpoll) {
   create_bound_id(3);
@@ -319,38 +278,6 @@ TEST_F(RemovalCmDevice, AForksChildKeepsNothingReadable) {
   EXPECT_FALSE(has_events());
   kill(child, SIGKILL);
   EXPECT_EQ(waitpid(child, nullptr, 0), child);
-}
-
-// As many channels as one epoll instance inside another may watch (the kernel's limit is 100 paths
-// that long from one file) have removals to report when they get new ids.
-TEST_F(RemovalCmDevice, ManyWatchedChannelsServeNewIds) {
-  constexpr int kChannels = 120;
-  const int before = channel;
-  daemon.separate_channels();
-  const UniqueFd outer(epoll_create1(EPOLL_CLOEXEC));
-  epoll_event interest{.events = EPOLLIN, .data = {}};
-  ASSERT_EQ(epoll_ctl(outer.get(), EPOLL_CTL_ADD, program.get(), &interest), 0);
-  std::vector<int> channels;
-  for (int i = 0; i < kChannels; ++i) {
-    ASSERT_GE(channel = shim::open_cm_channel(), 0);
-    set_nonblocking();
-    ASSERT_EQ(epoll_ctl(program.get(), EPOLL_CTL_ADD, channel, &interest), 0);
-    create_bound_id(static_cast<std::uint32_t>(i));
-    channels.push_back(channel);
-  }
-  daemon.die();
-  FakeDaemon restarted;
-  restarted.separate_channels();
-  for (const int one : channels) {
-    channel = one;
-    create_id(static_cast<std::uint32_t>(one), restarted);
-    EXPECT_TRUE(readable());
-    EXPECT_NE(removed(), 0U);
-    answer(restarted);
-    EXPECT_FALSE(readable());
-    EXPECT_EQ(shim::close_cm_channel(one), 0);
-  }
-  channel = before;
 }
 
 // Of a daemon that dies again and again one thread gets every removal, while others make ids and
