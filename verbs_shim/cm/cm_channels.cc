@@ -33,8 +33,9 @@ namespace {
 constexpr const char* kOpening = "open of /dev/infiniband/rdma_cm";
 
 // One connection for all channels, made with the first. When it is lost, the channels of its
-// generation are, too, and the next one that is opened or gets an id makes a new one. Guarded by
-// the ChannelLock; commands run without it.
+// generation are, too, and the next one that is opened or gets an id makes a new one. Read under
+// the ChannelLock or while `exchanging` is locked, and changed under both. Connecting and commands,
+// which wait for the daemon, are done without the ChannelLock.
 Connection* newest = nullptr;
 std::uint64_t generation = 0;
 std::uint64_t inherited = 0;  // connections up to this generation are a parent's
@@ -42,7 +43,16 @@ std::uint64_t inherited = 0;  // connections up to this generation are a parent'
 // Changes when channels that were lost are connected or closed.
 std::atomic<std::uint32_t> changes{0};
 
-pthread_mutex_t exchanging = PTHREAD_MUTEX_INITIALIZER;  // one Use at a time; locked first
+// Who uses a connection, or makes one: one thread at a time. Locked before the ChannelLock.
+pthread_mutex_t exchanging = PTHREAD_MUTEX_INITIALIZER;
+
+class Exchanging {
+ public:
+  Exchanging() { pthread_mutex_lock(&exchanging); }
+  ~Exchanging() { pthread_mutex_unlock(&exchanging); }
+  Exchanging(const Exchanging&) = delete;
+  Exchanging& operator=(const Exchanging&) = delete;
+};
 
 // REQUIRES: the lock is held.
 void release(Connection* connection) {
@@ -54,7 +64,7 @@ void release(Connection* connection) {
   }
 }
 
-// Ensures a live connection. REQUIRES: the lock is held.
+// Ensures a live connection. REQUIRES: `exchanging` is locked, and the ChannelLock isn't.
 DoneOrRefusal connect_if_needed() {
   if (newest != nullptr && newest->client.check()) {
     return Done{};
@@ -63,7 +73,9 @@ DoneOrRefusal connect_if_needed() {
   if (fresh == nullptr) {
     return Refusal{ENOMEM, "no memory for a channel"};
   }
-  if (const DoneOrRefusal connected = fresh->client.connect(); !connected) {
+  const DoneOrRefusal connected = fresh->client.connect();
+  const ChannelLock lock;
+  if (!connected) {
     release(fresh);
     return connected;
   }
@@ -82,7 +94,7 @@ struct DaemonsEnd {
   std::uint32_t handle = 0;
 };
 
-// 0 or an errno value. REQUIRES: the lock is held.
+// 0 or an errno value. REQUIRES: `exchanging` is locked, and the ChannelLock isn't.
 int open_at_daemon(DaemonsEnd* opened) {
   if (const DoneOrRefusal connected = connect_if_needed(); !connected) {
     const Refusal& why = connected.error();
@@ -109,6 +121,11 @@ void close_at_daemon(Client& client, std::uint32_t handle) {
   (void)client.call("close of /dev/infiniband/rdma_cm", Command::kCmCloseChannel, request, reply);
 }
 
+bool is_live(const Route& route) {
+  const ChannelLock lock;
+  return route.generation > inherited && route.generation == generation && newest->client.alive();
+}
+
 void announce_change() {
   changes.fetch_add(1);
   futex_wake(changes, FutexScope::kProcess);
@@ -124,15 +141,23 @@ Route route_of(int descriptor) {
 }
 
 Use::Use(const Route& route) {
-  pthread_mutex_lock(&exchanging);
-  const ChannelLock lock;
-  if (route.generation > inherited && route.generation == generation) {
-    connection_ = newest;
-    ++connection_->users;
+  if (!is_live(route)) {
+    return;
   }
+  pthread_mutex_lock(&exchanging);
+  if (!is_live(route)) {
+    pthread_mutex_unlock(&exchanging);
+    return;
+  }
+  const ChannelLock lock;
+  connection_ = newest;
+  ++connection_->users;
 }
 
 Use::~Use() {
+  if (connection_ == nullptr) {
+    return;
+  }
   {
     const ChannelLock lock;
     release(connection_);
@@ -148,18 +173,22 @@ int open_cm_channel() {
   if (!file.valid()) {
     return -1;
   }
-  const ChannelLock lock;
   const int descriptor = file.get();
-  Channel* const channel = channel_place(descriptor);
+  Channel* const channel = [descriptor] {
+    const ChannelLock lock;
+    return channel_place(descriptor);
+  }();
   if (channel == nullptr) {
     errno = EMFILE;
     return -1;
   }
+  const Exchanging exclusive;
   DaemonsEnd opened;
   if (const int error = open_at_daemon(&opened); error != 0) {
     errno = error;
     return -1;
   }
+  const ChannelLock lock;
   take_out(*channel, descriptor).end_sockets();  // closed without librdmacm's knowledge
   channel->serial = new_serial();
   channel->file.keep(std::move(file));
@@ -176,18 +205,18 @@ bool is_cm_channel(int descriptor) {
 
 int close_cm_channel(int descriptor) {
   const CancellationDisabled whole;
-  const Route route = route_of(descriptor);
   Channel closed;
   {
     const ChannelLock lock;
-    Channel* const channel = known_channel(descriptor, route.serial);
+    Channel* const channel = known_channel(descriptor);
     if (channel == nullptr) {
       return 0;
     }
     closed = take_out(*channel, descriptor);
   }
-  if (const Use connection(route); connection.client() != nullptr) {
-    close_at_daemon(*connection.client(), route.handle);
+  if (const Use connection({closed.serial, closed.generation, closed.handle});
+      connection.client() != nullptr) {
+    close_at_daemon(*connection.client(), closed.handle);
   }
   announce_change();
   closed.end_sockets();
@@ -196,24 +225,33 @@ int close_cm_channel(int descriptor) {
 }
 
 int reconnect_cm_channel(int descriptor, const Route& route) {
-  const ChannelLock lock;
-  Channel* const channel = known_channel(descriptor, route.serial);
-  if (channel == nullptr || is_inherited(*channel)) {
-    return ENODEV;
-  }
-  if (channel->generation != route.generation) {
-    return 0;  // another thread has done it
+  const Exchanging exclusive;
+  {
+    const ChannelLock lock;
+    const Channel* const channel = known_channel(descriptor, route.serial);
+    if (channel == nullptr || is_inherited(*channel)) {
+      return ENODEV;
+    }
+    if (channel->generation != route.generation) {
+      return 0;  // another thread has done it
+    }
   }
   if (!connect_if_needed() || generation == route.generation) {
     return ENODEV;
   }
   DaemonsEnd opened;
-  int error = open_at_daemon(&opened);
-  if (error == 0) {
-    error = reconnect(*channel, std::move(opened.socket), opened.handle, generation);
-    if (error != 0) {
-      close_at_daemon(newest->client, opened.handle);
+  if (const int error = open_at_daemon(&opened); error != 0) {
+    return error;
+  }
+  int error = ENODEV;  // it was closed meanwhile
+  {
+    const ChannelLock lock;
+    if (Channel* const channel = known_channel(descriptor, route.serial); channel != nullptr) {
+      error = reconnect(*channel, std::move(opened.socket), opened.handle, generation);
     }
+  }
+  if (error != 0) {
+    close_at_daemon(newest->client, opened.handle);
   }
   announce_change();
   return error;
@@ -227,6 +265,9 @@ int wait_at_cm_channel(int descriptor, std::uint64_t serial) {
     const Channel* const channel = known_channel(descriptor, serial);
     if (channel == nullptr) {
       return ENODEV;
+    }
+    if (channel->removals != 0) {
+      return 0;
     }
     if (!channel->lost) {
       socket = channel->socket.get();

@@ -22,7 +22,8 @@ Route route_of(int descriptor);
 struct Connection;
 
 // Keeps the connection of a route during its lifetime, and keeps others from using any: what a
-// reply says is noted before the next command is sent. Not across a cancellation point: a cancelled
+// reply says is noted before the next command is sent. Doesn't wait for a thread that connects with
+// the next daemon. Not across a cancellation point: a cancelled
 // thread doesn't run destructors.
 class Use {
  public:
@@ -31,7 +32,7 @@ class Use {
   Use(const Use&) = delete;
   Use& operator=(const Use&) = delete;
 
-  // Null: the connection was lost, and another has taken its place.
+  // Null: the connection was lost.
   [[nodiscard]] Client* client() const;
 
  private:
