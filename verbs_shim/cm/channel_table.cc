@@ -16,10 +16,10 @@ namespace uroce::shim {
 namespace {
 
 constexpr int kDescriptorsMax = 65'536;  // of the process; channels have smaller numbers
-static_assert(std::is_aggregate_v<Channel> && std::is_trivially_copyable_v<Channel>);
+static_assert(std::is_aggregate_v<CmChannel> && std::is_trivially_copyable_v<CmChannel>);
 
 pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;  // guards the following
-Channel* channels = nullptr;  // array of kDescriptorsMax, allocated with the first
+CmChannel* channels = nullptr;  // array of kDescriptorsMax, allocated with the first
 std::uint64_t last_serial = 0;
 std::uint64_t inherited = 0;  // channels up to this serial number are a parent's
 ConnectionObjects* first_objects = nullptr;
@@ -38,7 +38,7 @@ int set_watched(int file, int socket, bool wanted, bool* watched) {
 
 // Another descriptor of the socket, whose daemon is gone, makes the channel readable until there
 // are no removals. 0 or an errno value.
-int keep_ended(Channel& channel, int socket) {
+int keep_ended(CmChannel& channel, int socket) {
   if (channel.ended.kept()) {
     return 0;
   }
@@ -57,7 +57,7 @@ int keep_ended(Channel& channel, int socket) {
 }
 
 // Closing alone wouldn't do: a fork's child may have the socket, too.
-void end_ended(Channel& channel) {
+void end_ended(CmChannel& channel) {
   bool watched = channel.ended.kept();
   if (!watched) {
     return;
@@ -66,7 +66,7 @@ void end_ended(Channel& channel) {
   channel.ended.end();
 }
 
-int watch_socket(Channel& channel, bool wanted) {
+int watch_socket(CmChannel& channel, bool wanted) {
   return wanted == channel.watches_socket ? 0
                                           : set_watched(channel.file.get(), channel.socket.get(),
                                                         wanted, &channel.watches_socket);
@@ -103,7 +103,7 @@ void end_ids_of(int descriptor) {
 
 }  // namespace
 
-void Channel::end_sockets() {
+void CmChannel::end_sockets() {
   socket.end();
   ended.end();
 }
@@ -111,18 +111,18 @@ void Channel::end_sockets() {
 ChannelLock::ChannelLock() { pthread_mutex_lock(&mutex); }
 ChannelLock::~ChannelLock() { pthread_mutex_unlock(&mutex); }
 
-Channel* channel_place(int descriptor) {
+CmChannel* channel_place(int descriptor) {
   if (channels == nullptr) {
     // Not by new, which would touch all of it.
-    channels = static_cast<Channel*>(std::calloc(kDescriptorsMax, sizeof(Channel)));
+    channels = static_cast<CmChannel*>(std::calloc(kDescriptorsMax, sizeof(CmChannel)));
   }
   return channels == nullptr || descriptor < 0 || descriptor >= kDescriptorsMax
              ? nullptr
              : &channels[descriptor];
 }
 
-Channel* channel_of(int descriptor) {
-  Channel* const channel = known_channel(descriptor);
+CmChannel* channel_of(int descriptor) {
+  CmChannel* const channel = known_channel(descriptor);
   // All epoll instances look alike to fstat(2); the socket is one of a kind.
   if (channel == nullptr || (channel->file.get() >= 0 && channel->socket.get() >= 0)) {
     return channel;
@@ -132,23 +132,23 @@ Channel* channel_of(int descriptor) {
   return nullptr;
 }
 
-Channel* known_channel(int descriptor) {
+CmChannel* known_channel(int descriptor) {
   return channels != nullptr && descriptor >= 0 && descriptor < kDescriptorsMax &&
                  channels[descriptor].serial != 0
              ? &channels[descriptor]
              : nullptr;
 }
 
-Channel* known_channel(int descriptor, std::uint64_t serial) {
-  Channel* const channel = known_channel(descriptor);
+CmChannel* known_channel(int descriptor, std::uint64_t serial) {
+  CmChannel* const channel = known_channel(descriptor);
   return channel != nullptr && channel->serial == serial ? channel : nullptr;
 }
 
 std::uint64_t new_serial() { return ++last_serial; }
 
-bool is_inherited(const Channel& channel) { return channel.serial <= inherited; }
+bool is_inherited(const CmChannel& channel) { return channel.serial <= inherited; }
 
-int watch(Channel& channel) {
+int watch(CmChannel& channel) {
   if (is_inherited(channel)) {
     return 0;  // the parent uses the same file
   }
@@ -159,13 +159,13 @@ int watch(Channel& channel) {
   return watch_socket(channel, channel.lost ? removals : channel.ids_in_use != 0);
 }
 
-void lose(Channel& channel) {
+void lose(CmChannel& channel) {
   channel.lost = true;
   channel.removals += std::exchange(channel.ids_in_use, 0);
   (void)watch(channel);
 }
 
-int reconnect(Channel& channel, UniqueFd socket, std::uint32_t handle, std::uint64_t generation) {
+int reconnect(CmChannel& channel, UniqueFd socket, std::uint32_t handle, std::uint64_t generation) {
   lose(channel);
   const int number = channel.socket.get();
   if (number < 0) {
@@ -187,7 +187,7 @@ int reconnect(Channel& channel, UniqueFd socket, std::uint32_t handle, std::uint
   return 0;
 }
 
-Channel take_out(Channel& channel, int descriptor) {
+CmChannel take_out(CmChannel& channel, int descriptor) {
   if (channel.ids != 0) {
     end_ids_of(descriptor);
   }
@@ -219,7 +219,7 @@ void disconnect(ConnectionObjects& objects) {
 }
 
 void end_id(ConnectionObjects& objects, CmObject& id) {
-  if (Channel& channel = channels[id.channel]; channel.serial != 0) {
+  if (CmChannel& channel = channels[id.channel]; channel.serial != 0) {
     --channel.ids;
     if (id.in_use) {
       const bool lost = channel.lost || channel.generation != objects.generation;

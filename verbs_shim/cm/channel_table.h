@@ -31,7 +31,7 @@ struct ConnectionObjects {
 };
 
 // Zeros are a descriptor that is no channel.
-struct Channel {
+struct CmChannel {
   std::uint64_t serial = 0;  // no other channel has the same; 0: the descriptor is no channel
   VerifiedDescriptor file;   // the program's
   // From the daemon. Its number stays when it is another's: a thread may be about to wait there.
@@ -61,27 +61,27 @@ class ChannelLock {
 
 // The place of the channel with this descriptor, which may be taken by one that the program has
 // closed. nullptr: no memory, or the number is too high.
-Channel* channel_place(int descriptor);
+CmChannel* channel_place(int descriptor);
 // nullptr: the descriptor isn't a channel's, or the program has closed it.
-Channel* channel_of(int descriptor);
+CmChannel* channel_of(int descriptor);
 // The same without a system call, for descriptors that were looked at.
-Channel* known_channel(int descriptor);
+CmChannel* known_channel(int descriptor);
 // nullptr: that channel was closed.
-Channel* known_channel(int descriptor, std::uint64_t serial);
+CmChannel* known_channel(int descriptor, std::uint64_t serial);
 
 std::uint64_t new_serial();
 // Whether it is the parent's, in a fork's child.
-bool is_inherited(const Channel& channel);
+bool is_inherited(const CmChannel& channel);
 
 // Makes the descriptor readable exactly while events wait. 0 or an errno value: it can't be
 // watched.
-int watch(Channel& channel);
+int watch(CmChannel& channel);
 // The channel's connection is gone, and with it the channel's ids.
-void lose(Channel& channel);
+void lose(CmChannel& channel);
 // The daemon's socket is another one, of this connection. 0 or an errno value.
-int reconnect(Channel& channel, UniqueFd socket, std::uint32_t handle, std::uint64_t generation);
+int reconnect(CmChannel& channel, UniqueFd socket, std::uint32_t handle, std::uint64_t generation);
 // Takes it out of the table, with its ids. The caller closes its descriptors.
-Channel take_out(Channel& channel, int descriptor);
+CmChannel take_out(CmChannel& channel, int descriptor);
 
 // A connection's. nullptr: no memory, or all its ids are destroyed.
 ConnectionObjects* make_objects(std::uint64_t generation);

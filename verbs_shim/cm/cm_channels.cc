@@ -135,7 +135,7 @@ void announce_change() {
 
 Route route_of(int descriptor) {
   const ChannelLock lock;
-  const Channel* const channel = known_channel(descriptor);
+  const CmChannel* const channel = known_channel(descriptor);
   return channel == nullptr ? Route{}
                             : Route{channel->serial, channel->generation, channel->handle};
 }
@@ -174,7 +174,7 @@ int open_cm_channel() {
     return -1;
   }
   const int descriptor = file.get();
-  Channel* const channel = [descriptor] {
+  CmChannel* const channel = [descriptor] {
     const ChannelLock lock;
     return channel_place(descriptor);
   }();
@@ -205,10 +205,10 @@ bool is_cm_channel(int descriptor) {
 
 int close_cm_channel(int descriptor) {
   const CancellationDisabled whole;
-  Channel closed;
+  CmChannel closed;
   {
     const ChannelLock lock;
-    Channel* const channel = known_channel(descriptor);
+    CmChannel* const channel = known_channel(descriptor);
     if (channel == nullptr) {
       return 0;
     }
@@ -228,7 +228,7 @@ int reconnect_cm_channel(int descriptor, const Route& route) {
   const Exchanging exclusive;
   {
     const ChannelLock lock;
-    const Channel* const channel = known_channel(descriptor, route.serial);
+    const CmChannel* const channel = known_channel(descriptor, route.serial);
     if (channel == nullptr || is_inherited(*channel)) {
       return ENODEV;
     }
@@ -246,7 +246,7 @@ int reconnect_cm_channel(int descriptor, const Route& route) {
   int error = ENODEV;  // it was closed meanwhile
   {
     const ChannelLock lock;
-    if (Channel* const channel = known_channel(descriptor, route.serial); channel != nullptr) {
+    if (CmChannel* const channel = known_channel(descriptor, route.serial); channel != nullptr) {
       error = reconnect(*channel, std::move(opened.socket), opened.handle, generation);
     }
   }
@@ -262,7 +262,7 @@ int wait_at_cm_channel(int descriptor, std::uint64_t serial) {
   const std::uint32_t seen = changes.load();
   {
     const ChannelLock lock;
-    const Channel* const channel = known_channel(descriptor, serial);
+    const CmChannel* const channel = known_channel(descriptor, serial);
     if (channel == nullptr) {
       return ENODEV;
     }
@@ -282,7 +282,7 @@ int wait_at_cm_channel(int descriptor, std::uint64_t serial) {
 
 void take_bytes(int descriptor, const Route& route, std::uint32_t count) {
   const ChannelLock lock;
-  const Channel* const channel = known_channel(descriptor, route.serial);
+  const CmChannel* const channel = known_channel(descriptor, route.serial);
   if (channel == nullptr || channel->generation != route.generation) {
     return;
   }

@@ -29,7 +29,7 @@ CmObject* find(ConnectionObjects* objects, ObjectKind kind, std::uint32_t handle
 }
 
 // An id in use of this channel and of a connection that is gone. nullptr: there is none.
-CmObject* find_lost(const Channel& channel, int descriptor, ConnectionObjects** of,
+CmObject* find_lost(const CmChannel& channel, int descriptor, ConnectionObjects** of,
                     std::uint32_t* handle) {
   for (auto* objects = all_objects(); objects != nullptr; objects = objects->next) {
     if (objects->generation == channel.generation && !channel.lost) {
@@ -61,7 +61,7 @@ std::optional<std::uint32_t> handle_for_daemon(const Route& route, std::uint32_t
 void begin_object(int descriptor, const Route& route, ObjectKind kind, std::uint32_t handle,
                   std::uint64_t uid) {
   const ChannelLock lock;
-  Channel* const channel = known_channel(descriptor, route.serial);
+  CmChannel* const channel = known_channel(descriptor, route.serial);
   ConnectionObjects* const objects = objects_of(route.generation);
   if (channel == nullptr || objects == nullptr) {
     return;
@@ -94,7 +94,7 @@ void end_object(const Route& route, ObjectKind kind, std::uint32_t handle) {
 
 int use_id(int descriptor, const Route& route, std::uint32_t handle, std::uint64_t uid) {
   const ChannelLock lock;
-  Channel* const channel = known_channel(descriptor, route.serial);
+  CmChannel* const channel = known_channel(descriptor, route.serial);
   if (channel == nullptr || channel->lost || channel->generation != route.generation) {
     return 0;  // the command will fail
   }
@@ -117,7 +117,7 @@ int use_id(int descriptor, const Route& route, std::uint32_t handle, std::uint64
 
 int move_id(int descriptor, const Route& route, std::uint32_t handle) {
   const ChannelLock lock;
-  Channel* const channel = known_channel(descriptor, route.serial);
+  CmChannel* const channel = known_channel(descriptor, route.serial);
   CmObject* const id = find(objects_of(route.generation), ObjectKind::kId, handle);
   if (channel == nullptr || id == nullptr || id->channel == descriptor) {
     return 0;
@@ -155,7 +155,7 @@ std::optional<std::uint32_t> end_lost_object(int descriptor, ObjectKind kind,
 
 bool lose_cm_channel(int descriptor, const Route& route) {
   const ChannelLock lock;
-  Channel* const channel = known_channel(descriptor, route.serial);
+  CmChannel* const channel = known_channel(descriptor, route.serial);
   if (channel == nullptr || is_inherited(*channel)) {
     return false;
   }
@@ -167,7 +167,7 @@ bool lose_cm_channel(int descriptor, const Route& route) {
 
 std::optional<LostId> take_lost_id(int descriptor, const Route& route) {
   const ChannelLock lock;
-  Channel* const channel = known_channel(descriptor, route.serial);
+  CmChannel* const channel = known_channel(descriptor, route.serial);
   if (channel == nullptr || is_inherited(*channel)) {
     return std::nullopt;
   }
