@@ -194,6 +194,19 @@ CmChannel take_out(CmChannel& channel, int descriptor) {
   return std::exchange(channel, {});
 }
 
+std::uint64_t next_generation(std::uint64_t last) {
+  for (std::uint64_t next = last + 1; next <= last + kConnectionsMax; ++next) {
+    ConnectionObjects* objects = first_objects;
+    while (objects != nullptr && (next - objects->generation) % kConnectionsMax != 0) {
+      objects = objects->next;
+    }
+    if (objects == nullptr) {
+      return next;
+    }
+  }
+  return 0;
+}
+
 ConnectionObjects* make_objects(std::uint64_t generation) {
   auto* const made = new (std::nothrow) ConnectionObjects;
   if (made != nullptr) {

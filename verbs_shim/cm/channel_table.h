@@ -83,6 +83,12 @@ int reconnect(CmChannel& channel, UniqueFd socket, std::uint32_t handle, std::ui
 // Takes it out of the table, with its ids. The caller closes its descriptors.
 CmChannel take_out(CmChannel& channel, int descriptor);
 
+// The connections of which there are objects have numbers that differ modulo this, so that handles
+// may have them in their upper bits. librdmacm takes handles for ints.
+inline constexpr std::uint32_t kConnectionsMax = (1U << 31U) / CmObjects::kHandlesMax;
+// The smallest such number that is larger. 0: there is none.
+std::uint64_t next_generation(std::uint64_t last);
+
 // A connection's. nullptr: no memory, or all its ids are destroyed.
 ConnectionObjects* make_objects(std::uint64_t generation);
 ConnectionObjects* objects_of(std::uint64_t generation);

@@ -79,13 +79,15 @@ DoneOrRefusal connect_if_needed() {
     release(fresh);
     return connected;
   }
-  fresh->objects = make_objects(generation + 1);
+  const std::uint64_t next = next_generation(generation);
+  fresh->objects = next == 0 ? nullptr : make_objects(next);
   if (fresh->objects == nullptr) {
     release(fresh);
-    return Refusal{ENOMEM, "no memory for a channel"};
+    return Refusal{ENOMEM, next == 0 ? "too many daemons' ids that the program hasn't destroyed"
+                                     : "no memory for a channel"};
   }
   release(std::exchange(newest, fresh));
-  ++generation;
+  generation = next;
   return Done{};
 }
 

@@ -5,11 +5,12 @@
 namespace uroce::shim {
 namespace {
 
-// A handle of the program's: the connection's number modulo 4096, then the daemon's handle.
+// A handle of the program's: the connection's number modulo kConnectionsMax, then the daemon's
+// handle.
 constexpr std::uint32_t kDaemonsPart = CmObjects::kHandlesMax - 1;
 
 std::uint32_t connection_part(std::uint64_t generation) {
-  return static_cast<std::uint32_t>(generation - 1) * CmObjects::kHandlesMax;
+  return static_cast<std::uint32_t>((generation - 1) % kConnectionsMax) * CmObjects::kHandlesMax;
 }
 
 CmObjects& of_kind(ConnectionObjects& objects, ObjectKind kind) {

@@ -14,8 +14,10 @@
 #include "base/unique_fd.h"
 #include "tests/unit/shim/cm/removal_fixture.h"
 #include "tests/unit/shim/fake_daemon.h"
+#include "verbs_shim/cm/channel_table.h"
 #include "verbs_shim/cm/cm_channels.h"
 #include "verbs_shim/cm/cm_device.h"
+#include "verbs_shim/cm/cm_ids.h"
 
 namespace uroce::test {
 namespace {
@@ -134,6 +136,35 @@ TEST_F(ReconnectedCmDevice, ManyWatchedChannelsServeNewIds) {
     EXPECT_EQ(shim::close_cm_channel(one), 0);
   }
   channel = before;
+}
+
+// librdmacm takes handles for ints. A daemon whose ids the program keeps for ever keeps its number.
+TEST(CmHandles, ArePositiveAndOfOneConnection) {
+  const auto handle_of = [](std::uint64_t generation) {
+    return shim::handle_for_program({.generation = generation}, 5);
+  };
+  std::uint64_t generation = 1'000'000;
+  const shim::ChannelLock lock;
+  shim::ConnectionObjects* const kept = shim::make_objects(generation);
+  for (std::uint32_t i = 0; i < 2 * shim::kConnectionsMax; ++i) {
+    generation = shim::next_generation(generation);
+    ASSERT_LE(handle_of(generation), static_cast<std::uint32_t>(INT32_MAX));
+    ASSERT_NE(handle_of(generation), handle_of(kept->generation));
+  }
+  shim::disconnect(*kept);
+}
+
+TEST(CmHandles, CanBeUsedUp) {
+  constexpr std::uint64_t kFirst = 1'000'000;
+  const shim::ChannelLock lock;
+  std::vector<shim::ConnectionObjects*> made;
+  for (std::uint32_t i = 0; i < shim::kConnectionsMax; ++i) {
+    made.push_back(shim::make_objects(kFirst + i));
+  }
+  EXPECT_EQ(shim::next_generation(kFirst), 0U);
+  for (shim::ConnectionObjects* const objects : made) {
+    shim::disconnect(*objects);
+  }
 }
 
 }  // namespace
