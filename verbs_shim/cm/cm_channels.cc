@@ -40,7 +40,7 @@ Connection* newest = nullptr;
 std::uint64_t generation = 0;
 std::uint64_t inherited = 0;  // connections up to this generation are a parent's
 
-// Changes when channels that were lost are connected or closed.
+// Changes when channels that were lost are connected or closed, or get a lost id.
 std::atomic<std::uint32_t> changes{0};
 
 // Who uses a connection, or makes one: one thread at a time. Locked before the ChannelLock.
@@ -126,11 +126,6 @@ void close_at_daemon(Client& client, std::uint32_t handle) {
 bool is_live(const Route& route) {
   const ChannelLock lock;
   return route.generation > inherited && route.generation == generation && newest->client.alive();
-}
-
-void announce_change() {
-  changes.fetch_add(1);
-  futex_wake(changes, FutexScope::kProcess);
 }
 
 }  // namespace
@@ -220,7 +215,7 @@ int close_cm_channel(int descriptor) {
       connection.client() != nullptr) {
     close_at_daemon(*connection.client(), closed.handle);
   }
-  announce_change();
+  wake_at_lost_channels();
   closed.end_sockets();
   closed.file.end();
   return 0;
@@ -255,7 +250,7 @@ int reconnect_cm_channel(int descriptor, const Route& route) {
   if (error != 0) {
     close_at_daemon(newest->client, opened.handle);
   }
-  announce_change();
+  wake_at_lost_channels();
   return error;
 }
 
@@ -280,6 +275,11 @@ int wait_at_cm_channel(int descriptor, std::uint64_t serial) {
   }
   std::byte head{};
   return recv(socket, &head, sizeof(head), MSG_PEEK) < 0 ? errno : 0;
+}
+
+void wake_at_lost_channels() {
+  changes.fetch_add(1);
+  futex_wake(changes, FutexScope::kProcess);
 }
 
 void take_bytes(int descriptor, const Route& route, std::uint32_t count) {

@@ -47,6 +47,9 @@ int reconnect_cm_channel(int descriptor, const Route& route);
 // SA_RESTART, as from the device; poll() would return it for every handler. A cancellation point.
 int wait_at_cm_channel(int descriptor, std::uint64_t serial);
 
+// Wakes the threads that wait at channels whose connection is gone: they look again.
+void wake_at_lost_channels();
+
 // Takes the bytes of events that have left the channel, which are there: the daemon wrote them
 // before it said so.
 void take_bytes(int descriptor, const Route& route, std::uint32_t count);

@@ -113,6 +113,7 @@ std::optional<int> Exchange::run() {
   const auto outcome = error != 0 ? std::optional(error) : send(*connection.client());
   if (outcome != 0 && other_.serial != 0) {
     (void)move_id(command_.other, other_, handle_);  // it stays there
+    wake_at_lost_channels();  // a thread may have found that the channel had lost no id
   }
   return outcome;
 }
