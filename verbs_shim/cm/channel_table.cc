@@ -84,18 +84,28 @@ void release_if_unused(ConnectionObjects& objects) {
   delete &objects;
 }
 
+// The id is destroyed; the objects of its connection stay.
+void forget(ConnectionObjects& objects, CmObject& id) {
+  if (id.in_use) {
+    end_use(objects, id);
+  }
+  if (CmChannel& channel = channels[id.channel]; channel.serial != 0) {
+    --channel.ids;
+  }
+  id = {};
+  --objects.count;
+}
+
 // The ids that report to the descriptor's channel are destroyed with it.
 void end_ids_of(int descriptor) {
   for (ConnectionObjects* objects = first_objects; objects != nullptr;) {
     ConnectionObjects* const next = objects->next;
-    ++objects->count;  // so that it stays while it is visited
     for (std::uint32_t handle = 0; handle < objects->ids.handles_end(); ++handle) {
       if (CmObject* const id = objects->ids.find(handle);
           id != nullptr && id->channel == descriptor) {
-        end_id(*objects, *id);
+        forget(*objects, *id);
       }
     }
-    --objects->count;
     release_if_unused(*objects);
     objects = next;
   }
@@ -231,17 +241,17 @@ void disconnect(ConnectionObjects& objects) {
   release_if_unused(objects);
 }
 
-void end_id(ConnectionObjects& objects, CmObject& id) {
+void end_use(const ConnectionObjects& objects, CmObject& id) {
+  id.in_use = false;
   if (CmChannel& channel = channels[id.channel]; channel.serial != 0) {
-    --channel.ids;
-    if (id.in_use) {
-      const bool lost = channel.lost || channel.generation != objects.generation;
-      --(lost ? channel.removals : channel.ids_in_use);
-      (void)watch(channel);
-    }
+    const bool lost = channel.lost || channel.generation != objects.generation;
+    --(lost ? channel.removals : channel.ids_in_use);
+    (void)watch(channel);
   }
-  id = {};
-  --objects.count;
+}
+
+void end_id(ConnectionObjects& objects, CmObject& id) {
+  forget(objects, id);
   release_if_unused(objects);
 }
 

@@ -95,6 +95,8 @@ ConnectionObjects* objects_of(std::uint64_t generation);
 ConnectionObjects* all_objects();
 // No command uses the connection any more.
 void disconnect(ConnectionObjects& objects);
+// The id isn't in use any more. REQUIRES: it is.
+void end_use(const ConnectionObjects& objects, CmObject& id);
 // The id is destroyed; so are its connection's objects, if it was the last.
 void end_id(ConnectionObjects& objects, CmObject& id);
 

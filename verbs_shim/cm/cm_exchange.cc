@@ -88,6 +88,7 @@ class Exchange {
   const CmCommand& command_;
   const Route& route_;
   std::uint32_t handle_ = 0;  // the daemon's, of the object that the command names
+  bool began_use_ = false;    // of that object
   Route other_;
   alignas(Request) std::byte record_[sizeof(Request) + abi::kCmInputMax + abi::kCmOptionMax] = {};
   Request& request_ = *new (record_) Request{};
@@ -111,6 +112,9 @@ std::optional<int> Exchange::run() {
   }
   const int error = name_other_channel();
   const auto outcome = error != 0 ? std::optional(error) : send(*connection.client());
+  if (outcome != 0 && began_use_) {
+    end_use_of_id(route_, handle_);
+  }
   if (outcome != 0 && other_.serial != 0) {
     (void)move_id(command_.other, other_, handle_);  // it stays there
     wake_at_lost_channels();  // a thread may have found that the channel had lost no id
@@ -135,7 +139,7 @@ std::optional<int> Exchange::name_object() {
   }
   const bool accepts = command_.is(RDMA_USER_CM_CMD_ACCEPT);
   return use_id(command_.descriptor, route_, handle_,
-                accepts ? load<std::uint64_t>(command_.input) : 0);
+                accepts ? load<std::uint64_t>(command_.input) : 0, &began_use_);
 }
 
 int Exchange::name_other_channel() {

@@ -93,7 +93,8 @@ void end_object(const Route& route, ObjectKind kind, std::uint32_t handle) {
   }
 }
 
-int use_id(int descriptor, const Route& route, std::uint32_t handle, std::uint64_t uid) {
+int use_id(int descriptor, const Route& route, std::uint32_t handle, std::uint64_t uid,
+           bool* began) {
   const ChannelLock lock;
   CmChannel* const channel = known_channel(descriptor, route.serial);
   if (channel == nullptr || channel->lost || channel->generation != route.generation) {
@@ -111,9 +112,17 @@ int use_id(int descriptor, const Route& route, std::uint32_t handle, std::uint64
   if (error != 0) {
     --channel->ids_in_use;
   } else if (id != nullptr) {
-    id->in_use = true;
+    id->in_use = *began = true;
   }
   return error;
+}
+
+void end_use_of_id(const Route& route, std::uint32_t handle) {
+  const ChannelLock lock;
+  ConnectionObjects* const objects = objects_of(route.generation);
+  if (CmObject* const id = find(objects, ObjectKind::kId, handle); id != nullptr && id->in_use) {
+    end_use(*objects, *id);
+  }
 }
 
 int move_id(int descriptor, const Route& route, std::uint32_t handle) {

@@ -30,8 +30,12 @@ void count_event(const Route& route, ObjectKind kind, std::uint32_t handle);
 void end_object(const Route& route, ObjectKind kind, std::uint32_t handle);
 
 // The id is about to be used: from now on its channel may have events, and the program is told when
-// it is lost. `uid`: the program's name of it, or 0. 0 or an errno value.
-int use_id(int descriptor, const Route& route, std::uint32_t handle, std::uint64_t uid);
+// it is lost. `uid`: the program's name of it, or 0. 0 or an errno value. `began`: it wasn't in use
+// before.
+int use_id(int descriptor, const Route& route, std::uint32_t handle, std::uint64_t uid,
+           bool* began);
+// The command that began the use has failed.
+void end_use_of_id(const Route& route, std::uint32_t handle);
 // It reports to this channel now. 0 or an errno value: it does, but the channel can't be watched.
 int move_id(int descriptor, const Route& route, std::uint32_t handle);
 

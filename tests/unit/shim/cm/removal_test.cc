@@ -62,6 +62,18 @@ TEST_F(RemovalCmDevice, ChannelsWithoutIdsInUseAreNotReadable) {
   EXPECT_TRUE(is_empty());
 }
 
+TEST_F(RemovalCmDevice, IsNotReportedOfIdsThatCouldNotBeBound) {
+  set_nonblocking();
+  const std::uint32_t never = create_id(3);
+  const std::uint32_t before = create_bound_id(4);
+  daemon.refuse(abi::Command::kCmCommand, EADDRINUSE);
+  EXPECT_FALSE(bind(never));
+  EXPECT_FALSE(bind(before));
+  daemon.die();
+  EXPECT_EQ(removed(), kUid + 4);
+  EXPECT_TRUE(is_empty());
+}
+
 TEST_F(RemovalCmDevice, IsNotReportedOfIdsThatAreDestroyed) {
   set_nonblocking();
   const std::uint32_t destroyed = create_bound_id(3);
