@@ -44,6 +44,9 @@ struct CmChannel {
   std::uint32_t ids_in_use = 0;  // of the connection
   std::uint32_t removals = 0;    // ids in use of connections that are gone: an event waits for each
   bool watches_socket = false;
+  // Where the last lost id was found: lower handles of that generation are likely to be none.
+  std::uint64_t found_generation = 0;
+  std::uint32_t found_handle = 0;
 
   // Closes what the program doesn't know.
   void end_sockets();

@@ -29,22 +29,42 @@ CmObject* find(ConnectionObjects* objects, ObjectKind kind, std::uint32_t handle
   return objects == nullptr ? nullptr : of_kind(*objects, kind).find(handle);
 }
 
-// An id in use of this channel and of a connection that is gone. nullptr: there is none.
-CmObject* find_lost(const CmChannel& channel, int descriptor, ConnectionObjects** of,
-                    std::uint32_t* handle) {
-  for (auto* objects = all_objects(); objects != nullptr; objects = objects->next) {
-    if (objects->generation == channel.generation && !channel.lost) {
-      continue;
-    }
-    for (*handle = 0; *handle < objects->ids.handles_end(); ++*handle) {
-      CmObject* const id = objects->ids.find(*handle);
-      if (id != nullptr && id->channel == descriptor && id->in_use) {
-        *of = objects;
-        return id;
-      }
+struct FoundId {
+  CmObject* id = nullptr;  // nullptr: there is none
+  ConnectionObjects* objects = nullptr;
+  std::uint32_t handle = 0;
+};
+
+// An id in use of this channel and connection, whose handle is at least `from`.
+FoundId find_in_use(int descriptor, ConnectionObjects& objects, std::uint32_t from) {
+  for (std::uint32_t handle = from; handle < objects.ids.handles_end(); ++handle) {
+    CmObject* const id = objects.ids.find(handle);
+    if (id != nullptr && id->channel == descriptor && id->in_use) {
+      return {id, &objects, handle};
     }
   }
-  return nullptr;
+  return {};
+}
+
+// An id in use of this channel and of a connection that is gone.
+FoundId find_lost(CmChannel& channel, int descriptor) {
+  const auto is_lost = [&channel](const ConnectionObjects& objects) {
+    return objects.generation != channel.generation || channel.lost;
+  };
+  FoundId found;
+  if (auto* last = objects_of(channel.found_generation); last != nullptr && is_lost(*last)) {
+    found = find_in_use(descriptor, *last, channel.found_handle);
+  }
+  for (auto* all = all_objects(); found.id == nullptr && all != nullptr; all = all->next) {
+    if (is_lost(*all)) {
+      found = find_in_use(descriptor, *all, 0);
+    }
+  }
+  if (found.id != nullptr) {
+    channel.found_generation = found.objects->generation;
+    channel.found_handle = found.handle;
+  }
+  return found;
 }
 
 }  // namespace
@@ -182,9 +202,7 @@ std::optional<LostId> take_lost_id(int descriptor, const Route& route) {
     return std::nullopt;
   }
   while (channel->removals != 0) {
-    ConnectionObjects* objects = nullptr;
-    std::uint32_t handle = 0;
-    CmObject* const id = find_lost(*channel, descriptor, &objects, &handle);
+    const auto [id, objects, handle] = find_lost(*channel, descriptor);
     if (id == nullptr) {
       channel->removals = 0;  // the others weren't noted
     } else {
