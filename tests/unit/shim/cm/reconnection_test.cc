@@ -130,6 +130,9 @@ TEST_F(ReconnectedCmDevice, ManyWatchedChannelsServeNewIds) {
     channel = one;
     create_id(static_cast<std::uint32_t>(one), restarted);
     EXPECT_TRUE(readable());
+  }
+  for (const int one : channels) {
+    channel = one;
     EXPECT_NE(removed(), 0U);
     answer(restarted);
     EXPECT_FALSE(readable());
