@@ -52,6 +52,24 @@ class Rights(E2eCase):
         self.addCleanup(process.end)
         self.assertIn("PORT_ACTIVE", process.expect_success(90))
 
+    def _expect_lack(self, name, start, port, folder, lack):
+        """A daemon that is started so ends, says what it hasn't the rights for, and isn't to be started again (EX_CONFIG)."""
+        daemon = Process([*start, *self.tree.uroced, "--socket", f"{folder}/x.sock", "--ip", "10.77.0.1/24", "--port", port], name, self.logs,
+                         {**os.environ, "XDG_RUNTIME_DIR": folder})
+        self.addCleanup(daemon.end)
+        self.assertEqual(daemon.expect_failure(30), os.EX_CONFIG)
+        self.assertIn(f"uroced lacks {lack}: start it as root", daemon.err())
+
+    def test_a_packet_port_without_them(self):
+        folder = f"{self.folder}/theirs"
+        os.mkdir(folder)
+        os.chown(folder, VICTIM, VICTIM)
+        os.chmod(self.folder, 0o755)
+        self._expect_lack("without-right", _ORDINARY, "net_af_packet0,iface=lo", folder, "CAP_NET_RAW")
+
+    def test_an_xdp_port_with_those_of_the_systemd_unit(self):
+        self._expect_lack("without-admin", ["setpriv", "--bounding-set=-sys_admin"], "net_af_xdp0,iface=lo", self.folder, "CAP_SYS_ADMIN")
+
     def test_of_one_user_there_are_none(self):
         """Root's daemon for root's programs, on loopback: no capability in any thread, and no way to regain one."""
         daemon = self._daemon("loopback", "--socket-mode", "0600")

@@ -12,7 +12,6 @@ import threading
 from harness.case import E2eCase
 from harness.process import Process, wait_until
 from harness.programs import run_pair
-from harness.victim import VICTIM, as_user
 from harness.wires import free_tcp_port
 
 _NOBODY = 65534
@@ -358,26 +357,6 @@ class BadInput(E2eCase):
 
     def test_missing_interface(self):
         self._expect_refusal("--port", "net_af_packet0,iface=nosuch0", "--ip", "10.0.0.1/24", says="nosuch0")
-
-    def test_a_packet_port_without_its_right(self):
-        self.need_root("the daemon runs as somebody who lacks it")
-        folder = f"{self.folder}/theirs"
-        os.mkdir(folder)
-        os.chown(folder, VICTIM, VICTIM)
-        os.chmod(self.folder, 0o755)
-        daemon = Process([*as_user(VICTIM), *self.tree.uroced, "--socket", f"{folder}/x.sock", "--ip", "10.0.0.1/24",
-                          "--port", "net_af_packet0,iface=lo"], "without-right", self.logs, {**os.environ, "XDG_RUNTIME_DIR": folder})
-        self.addCleanup(daemon.end)
-        self.assertEqual(daemon.expect_failure(30), os.EX_CONFIG)
-        self.assertIn("uroced lacks CAP_NET_RAW: start it as root", daemon.err())
-
-    def test_an_xdp_port_with_the_rights_of_the_systemd_unit(self):
-        self.need_root("what it lacks is taken from root's rights")
-        daemon = Process(["setpriv", "--bounding-set=-sys_admin", *self.tree.uroced, "--socket", f"{self.folder}/x.sock",
-                          "--ip", "10.0.0.1/24", "--port", "net_af_xdp0,iface=lo"], "without-admin", self.logs)
-        self.addCleanup(daemon.end)
-        self.assertEqual(daemon.expect_failure(30), os.EX_CONFIG)
-        self.assertIn("uroced lacks CAP_SYS_ADMIN: start it as root", daemon.err())
 
     def test_bad_key_names_line(self):
         path = f"{self.folder}/bad.toml"
