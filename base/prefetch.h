@@ -14,9 +14,9 @@ namespace uroce {
 
 namespace detail {
 
-template <int kWrite, int kLocality>
+template <int kLocality>
 inline void prefetch_line(const void* address) {
-  __builtin_prefetch(address, kWrite, kLocality);
+  __builtin_prefetch(address, 0, kLocality);
   asm volatile("");
 }
 
@@ -26,7 +26,7 @@ constexpr int kToFirstCache = 3, kToSecondCache = 2;
 template <int kLocality>
 inline void prefetch_lines(std::uintptr_t start, std::size_t bytes) {
   for (std::size_t at = 0; at < bytes; at += kCacheLine) {
-    prefetch_line<0, kLocality>(reinterpret_cast<const void*>(start + at));
+    prefetch_line<kLocality>(reinterpret_cast<const void*>(start + at));
   }
 }
 
@@ -34,17 +34,25 @@ inline void prefetch_lines(std::uintptr_t start, std::size_t bytes) {
 
 // The line that `address` lies in. Nothing need be mapped there.
 inline void prefetch_line(const void* address) {
-  detail::prefetch_line<0, detail::kToFirstCache>(address);
+  detail::prefetch_line<detail::kToFirstCache>(address);
 }
-// For processors that can ask for a line to write; x86-64-v2 can't, there it is as the other one.
+// The line is taken from other processors' caches as well, so that a store needn't wait for that.
+// By name, since compilers use the instruction only where it is part of the target: x86-64-v2
+// hasn't got it, but all its processors decode it, and those since 2014 (AMD's since ever) obey it.
 inline void prefetch_line_to_write(const void* address) {
-  detail::prefetch_line<1, detail::kToFirstCache>(address);
+  asm volatile("prefetchw %0" : : "m"(*static_cast<const char*>(address)));
 }
 
 // The lines that [start, start + bytes) lies in, save perhaps the last one if it doesn't begin with
 // one. Nothing need be mapped there.
 inline void prefetch_lines(const void* start, std::size_t bytes) {
   detail::prefetch_lines<detail::kToFirstCache>(reinterpret_cast<std::uintptr_t>(start), bytes);
+}
+
+inline void prefetch_lines_to_write(const void* start, std::size_t bytes) {
+  for (std::size_t at = 0; at < bytes; at += kCacheLine) {
+    prefetch_line_to_write(static_cast<const char*>(start) + at);
+  }
 }
 
 // The same for much that is needed only after other work, which has the first cache meanwhile.

@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "base/check.h"
+#include "base/prefetch.h"
 #include "dataplane/wire/frame.h"
 #include "dataplane/wire/icrc.h"
 #include "dataplane/wire/layout.h"
@@ -126,6 +127,11 @@ void FrameWriter::append(const std::byte* source, std::size_t length, std::size_
     return;  // memcpy wants a source even then
   }
   if (length < kFusedMin || frame_.icrc_left_out) {
+    if (length >= kFusedMin) {
+      // Memory of a shm port, last read by another processor: stores would take its lines from
+      // there a few at a time.
+      prefetch_lines_to_write(cursor_, length);
+    }
     std::memcpy(cursor_, source, length);
     cursor_ += length;
     return;
