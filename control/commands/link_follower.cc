@@ -20,7 +20,8 @@ constexpr Duration kAttachIntervalMax = 64 * kNanosecondsPerSecond;
 
 }  // namespace
 
-LinkFollower::LinkFollower(Card& card) : card_(card), attach_interval_(kAttachIntervalMin) {
+LinkFollower::LinkFollower(Card& card)
+    : card_(card), untold_(card.devices().size()), attach_interval_(kAttachIntervalMin) {
   const auto& devices = card.devices();
   if (std::any_of(devices.begin(), devices.end(),
                   [](const Device& device) { return device.port().info().on_interface; })) {
@@ -111,17 +112,24 @@ void LinkFollower::follow(Device& device, bool up) {
 }
 
 void LinkFollower::detach(Device& device) {
-  device.port().detach();
-  update_workers(device);
+  if (device.port().detach()) {
+    untold_[device.index()] = true;
+  }
+  tell_workers(device);
 }
 
 // If memory runs out in here, what is left to do is done when links are checked again.
 void LinkFollower::attach(Device& device) {
   attaches_ = true;
-  if (!device.port().attach()) {
+  tell_workers(device);  // that it was detached, if memory ran out then
+  const auto attached = device.port().attach();
+  if (!attached) {
     return;  // the reason is in PortInfo::trouble
   }
-  update_workers(device);
+  if (*attached) {
+    untold_[device.index()] = true;
+  }
+  tell_workers(device);
   if (const auto mac = device.mac_change()) {
     spdlog::info("{}: the Ethernet address is {} now", device.name(), to_string(*mac));
     device.follow_mac(*mac);
@@ -132,12 +140,18 @@ void LinkFollower::attach(Device& device) {
   }
 }
 
-void LinkFollower::update_workers(const Device& device) {
+// It interrupts all workers, so only those who don't know yet are told: while a port is down, each
+// change of any interface gets here.
+void LinkFollower::tell_workers(const Device& device) {
+  if (!untold_[device.index()]) {
+    return;
+  }
   const auto port = static_cast<std::uint16_t>(device.index());
   const PortInfo info = device.port().info();  // makes system calls, which workers don't
   for (std::uint32_t worker = 0; worker < card_.engine().workers(); ++worker) {
     card_.engine().call(worker, [port, &info](Worker& w) { w.update_port(port, info); });
   }
+  untold_[device.index()] = false;
 }
 
 }  // namespace uroce::control

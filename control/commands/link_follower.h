@@ -8,6 +8,7 @@
 
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "control/ip/kernel_watch.h"
 #include "control/sessions/card.h"
@@ -34,9 +35,12 @@ class LinkFollower {
   void follow(Device& device, bool up);
   void detach(Device& device);
   void attach(Device& device);
-  void update_workers(const Device& device);
+  void tell_workers(const Device& device);
 
   Card& card_;
+  // By device: its port was detached or attached, and perhaps not all workers know: memory may run
+  // out while they are told.
+  std::vector<bool> untold_;
   std::optional<KernelWatch> watch_;
   std::uint64_t address_changes_ = 0;  // of the card's, those that were checked
   Time next_check_ = kNever;

@@ -68,18 +68,14 @@ std::string EthdevPort::trouble(const std::optional<HostInterface>& found) const
   return {};
 }
 
-void EthdevPort::detach() {
-  if (!interface_.empty()) {
-    up_.store(false);
-  }
-}
+bool EthdevPort::detach() { return !interface_.empty() && up_.exchange(false); }
 
 // An af_packet device is always recreated, because it leaves a frame that was too long for the
 // interface in its ring for ever; others only if their sockets are bound to an interface that is
 // gone.
-Status EthdevPort::attach() {
+Result<bool> EthdevPort::attach() {
   if (interface_.empty() || up_.load()) {
-    return ok();
+    return false;
   }
   const auto found = host_interface(interface_);
   // A tap interface belongs to its driver: only the driver recreates it.
@@ -93,15 +89,16 @@ Status EthdevPort::attach() {
                     id_ != RTE_MAX_ETHPORTS && started_;
   if (same && device_name_.find("af_packet") == std::string::npos) {
     up_.store(true, std::memory_order_release);
-    return ok();
+    return true;
   }
   close_device();
   const Status opened = bring_up(vdev_);
   not_attached_ = opened ? std::string{} : opened.error().message;
   if (!opened) {
     close_device();
+    return opened.error();
   }
-  return opened;
+  return true;
 }
 
 void EthdevPort::close_device() {

@@ -52,8 +52,8 @@ class EthdevPort final : public Port {
   [[nodiscard]] PortInfo info() const override;
   [[nodiscard]] PortCounters counters() const override;
 
-  void detach() override;
-  Status attach() override;
+  bool detach() override;
+  Result<bool> attach() override;
   // Without its interface it needn't be polled: workers are woken when it is back.
   [[nodiscard]] bool needs_polling() const override { return interface_.empty() || up_.load(); }
 

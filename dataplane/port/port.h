@@ -106,9 +106,11 @@ class Port {
   // The kernel interface below a port may disappear and come back. Control detaches the port when
   // its link is down: from then on it neither receives nor sends. When each worker has ended a turn
   // since, attach() opens the interface that exists now, or fails and may be retried; then workers
-  // reread the port's info. Frames stay valid throughout. Other ports ignore this.
-  virtual void detach() {}
-  virtual Status attach() { return ok(); }
+  // reread the port's info. Frames stay valid throughout. Other ports ignore this. Both return
+  // whether workers have to be told: the port was attached before detach(), or wasn't before
+  // attach().
+  virtual bool detach() { return false; }
+  virtual Result<bool> attach() { return false; }
 
   // For sleeping workers: a descriptor that becomes readable when a frame has been received on this
   // queue, or -1 if the port has none: the worker then polls at intervals if needs_polling().

@@ -61,8 +61,8 @@ class FaultyPort : public Port {
   Status open_address(const Gid& address) override { return inner_->open_address(address); }
   void close_address(const Gid& address) override { inner_->close_address(address); }
   void take_over(std::uint16_t queue) override;
-  void detach() override { inner_->detach(); }
-  Status attach() override { return inner_->attach(); }
+  bool detach() override { return inner_->detach(); }
+  Result<bool> attach() override { return inner_->attach(); }
   [[nodiscard]] int wait_descriptor(std::uint16_t queue) const override {
     return inner_->wait_descriptor(queue);
   }

@@ -2,12 +2,26 @@
 
 // A port on an interface that a test takes away and brings back.
 
+#include <cstdint>
+#include <functional>
 #include <string>
 #include <utility>
 
 #include "tests/unit/control/rig.h"
 
 namespace uroce::control {
+
+// How often the card's workers were told that a port is another one, all together.
+inline std::uint64_t port_changes(Card& card) {
+  std::uint64_t changes = 0;
+  const std::function<void(Worker&)> count = [&](Worker& worker) {
+    changes += worker.port_changes();
+  };
+  for (std::uint32_t i = 0; i < card.engine().workers(); ++i) {
+    card.engine().call(i, count);
+  }
+  return changes;
+}
 
 class InterfacePort final : public SilentPort {
  public:
@@ -19,19 +33,22 @@ class InterfacePort final : public SilentPort {
     info.mac = mac;
     return info;
   }
-  void detach() override {
-    attached = false;
-    ++detached;
+  bool detach() override {
+    const bool was_attached = std::exchange(attached, false);
+    detached += was_attached ? 1 : 0;
+    return was_attached;
   }
-  Status attach() override {
+  Result<bool> attach() override {
+    before_attach();
     if (!present) {
       return Error{ENETDOWN, "the interface isn't there"};
     }
-    if (!attached) {
-      trouble = std::exchange(next_trouble, {});
-      attached = true;
+    if (attached) {
+      return false;
     }
-    return ok();
+    trouble = std::exchange(next_trouble, {});
+    attached = true;
+    return true;
   }
 
   EtherAddress mac = kMac;
@@ -40,6 +57,7 @@ class InterfacePort final : public SilentPort {
   bool attached = true;
   bool present = true;  // attach() succeeds
   int detached = 0;
+  std::function<void()> before_attach = [] {};
 };
 
 }  // namespace uroce::control

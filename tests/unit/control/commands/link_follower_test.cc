@@ -55,6 +55,51 @@ TEST(LinkFollower, DetachesAPortThatIsInTroubleAndAttachesItWhenItCan) {
   EXPECT_TRUE(at.port->attached);
 }
 
+// Any change of the kernel's lets links be checked, and telling workers interrupts them.
+TEST(LinkFollower, WorkersAreToldOnceThatAPortIsDetached) {
+  LinkRig at;
+  at.port->present = false;
+  at.port->trouble = "the interface isn't there";
+  at.links.check();
+  const std::uint64_t told = port_changes(at.rig.card);
+  EXPECT_EQ(told, at.rig.card.engine().workers());
+  for (int i = 0; i < 3; ++i) {
+    at.rig.now = at.links.next_check();
+    at.links.check();
+  }
+  EXPECT_EQ(port_changes(at.rig.card), told);
+}
+
+// A udp port's sockets stay as they are.
+TEST(LinkFollower, WorkersAreNotToldOfALinkWhosePortStays) {
+  class AddressesPort final : public SilentPort {
+   public:
+    [[nodiscard]] PortInfo info() const override {
+      PortInfo info = SilentPort::info();
+      info.on_interface = true;
+      info.link_up = usable;
+      info.trouble = usable ? "" : "the port has no address";
+      return info;
+    }
+    bool usable = true;
+  };
+  auto* const port = new AddressesPort;
+  Rig rig{std::unique_ptr<Port>(port), 2};
+  LinkFollower links{rig.card};
+  Device& device = rig.card.devices()[0];
+  port->usable = false;
+  rig.card.update_workers_addresses(device);
+  links.check();
+  EXPECT_FALSE(device.link_up());
+  rig.now = links.next_check();
+  links.check();
+  port->usable = true;
+  rig.now = links.next_check();
+  links.check();
+  EXPECT_TRUE(device.link_up());
+  EXPECT_EQ(port_changes(rig.card), 0U);
+}
+
 TEST(LinkFollower, ReopensAnInterfaceThatWasReplacedBetweenTwoLooks) {
   LinkRig at;
   at.port->trouble = "made anew";

@@ -21,7 +21,15 @@ namespace {
 
 using test::until_failure;
 
-enum Outcome : int { kUndisturbed, kRecovered, kLinkLost, kAddressLost, kPathLost, kEndedByATask };
+enum Outcome : int {
+  kUndisturbed,
+  kRecovered,
+  kLinkLost,
+  kAddressLost,
+  kPathLost,
+  kNotTold,
+  kEndedByATask
+};
 
 // In a process of its own: an interface has been made anew, with another Ethernet address, and
 // allocation number `failing` of the check that finds it fails.
@@ -42,6 +50,10 @@ Outcome replace_interface(int failing) {
   object->path = path;
   port->mac = kOther;
   port->trouble = "made anew";
+  bool told = true;
+  port->before_attach = [&] {
+    told = told && (port->attached || port_changes(rig.card) >= rig.card.engine().workers());
+  };
   until_failure = failing;
   try {
     links.check();
@@ -54,6 +66,9 @@ Outcome replace_interface(int failing) {
       rig.now = std::max(rig.now, links.next_check());
       links.check();
     }
+  }
+  if (!told) {
+    return kNotTold;  // a worker may have been using the device that attaching closed
   }
   if (!device.link_up() || port->detached == 0 || !port->attached) {
     return kLinkLost;
