@@ -49,6 +49,10 @@ void NeighbourMoves::followed(Time began, Time now) {
   }
   waiting_.clear();
   followed_in_part_ = false;
+  rest(began, now);
+}
+
+void NeighbourMoves::rest(Time began, Time now) {
   not_before_ = now + std::max(kIntervalMin, kRestFactor * (now - began));
 }
 

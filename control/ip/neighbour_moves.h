@@ -37,14 +37,18 @@ class NeighbourMoves {
   [[nodiscard]] const std::map<LinkAddress, EtherAddress>& used() const { return used_; }
 
   // The moves to be followed now: empty before next_deadline(). Those that haven't been followed,
-  // since memory ran out, are returned again after kIntervalMin.
+  // since memory ran out, are returned again.
   std::vector<Neighbour> due(Time now);
   // All moves so far have been followed, which began with due().
   void followed(Time began, Time now);
+  // Memory ran out meanwhile, which has taken its time all the same.
+  void not_followed(Time began, Time now) { rest(began, now); }
   // When due() will return something; kNever: no peer moved.
   [[nodiscard]] Time next_deadline() const { return waiting_.empty() ? kNever : not_before_; }
 
  private:
+  void rest(Time began, Time now);
+
   std::map<LinkAddress, EtherAddress> used_;
   std::map<LinkAddress, EtherAddress> waiting_;
   bool followed_in_part_ = false;  // perhaps: due() has returned those in waiting_

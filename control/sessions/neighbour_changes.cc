@@ -102,10 +102,17 @@ void follow_neighbours(Card& card, Device& device, std::span<const Neighbour> mo
 
 void follow_moves(Card& card, Device& device) {
   const Time began = card.now();
-  if (const std::vector<Neighbour> moved = device.moves().due(began); !moved.empty()) {
-    follow_neighbours(card, device, moved);
-    device.moves().followed(began, card.now());
+  const std::vector<Neighbour> moved = device.moves().due(began);
+  if (moved.empty()) {
+    return;
   }
+  try {
+    follow_neighbours(card, device, moved);
+  } catch (...) {
+    device.moves().not_followed(began, card.now());
+    throw;
+  }
+  device.moves().followed(began, card.now());
 }
 
 // Also for peers on this same port.

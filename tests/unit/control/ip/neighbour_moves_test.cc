@@ -33,6 +33,17 @@ TEST(NeighbourMoves, WhatIsNotFollowedIsDueAgain) {
   EXPECT_EQ(moves.due(moves.next_deadline()).size(), 1U);
 }
 
+TEST(NeighbourMoves, WhatIsNotFollowedRestsForAsLongAsWhatIs) {
+  constexpr Duration kTaken = 50 * kNanosecondsPerMillisecond;
+  NeighbourMoves moves;
+  moves.path_made(kPeer, mac_of(1));
+  moves.announced(kPeer, mac_of(2));
+  EXPECT_EQ(moves.due(1000).size(), 1U);
+  moves.not_followed(1000, 1000 + kTaken);
+  EXPECT_EQ(moves.next_deadline(), 1000 + kTaken + NeighbourMoves::kRestFactor * kTaken);
+  EXPECT_EQ(moves.due(moves.next_deadline()).size(), 1U);
+}
+
 // Some of its paths may have been updated before memory ran out.
 TEST(NeighbourMoves, APeerThatMovesBackMeanwhileIsFollowed) {
   NeighbourMoves moves;

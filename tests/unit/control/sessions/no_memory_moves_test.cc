@@ -20,7 +20,14 @@ namespace {
 
 using test::until_failure;
 
-enum class Followed : int { kUndisturbed, kLater, kQpLost, kAddressHandleLost, kEndedInATask };
+enum class Followed : int {
+  kUndisturbed,
+  kLater,
+  kQpLost,
+  kAddressHandleLost,
+  kTooSoon,
+  kEndedInATask
+};
 
 // In a process of its own: a peer of a queue pair and of an address handle has moved, and
 // allocation number `failing` of what follows it fails.
@@ -50,6 +57,9 @@ Followed follow_a_move(int failing) {
     qp->path = ah->path;
   }
   device.on_frame(build_arp_request(kElsewhere, peer, *parse_ip("10.0.0.1")), rig.now);
+  constexpr Duration kTaken = kNanosecondsPerSecond;  // until memory runs out
+  const Time began = rig.now;
+  rig.card.set_clock([&] { return until_failure < 0 ? began + kTaken : began; });
   until_failure = failing;
   try {
     follow_moves(rig.card, device);
@@ -57,8 +67,13 @@ Followed follow_a_move(int failing) {
   }
   const bool disturbed = until_failure < 0;
   until_failure = -1;
-  if (device.moves().next_deadline() != kNever) {
-    rig.now = std::max(rig.now, device.moves().next_deadline());
+  rig.card.set_clock([&rig] { return rig.now; });
+  if (const Time next = device.moves().next_deadline(); next != kNever) {
+    // Making the list, which is the first allocation, takes no time.
+    if (failing > 0 && next < began + kTaken + NeighbourMoves::kRestFactor * kTaken) {
+      return Followed::kTooSoon;
+    }
+    rig.now = std::max(rig.now, next);
     follow_moves(rig.card, device);
   }
   for (const QpObject* qp : qps) {
