@@ -17,7 +17,8 @@ constexpr std::size_t kPieceBytes = std::size_t{1} << 20U;
 
 // Each is exchanged as a whole: whoever takes one out unmaps it.
 std::array<std::atomic<void*>, kPieces> pieces{};
-std::atomic<std::size_t> held{0};        // those, and what is being unmapped
+// Those, what is being unmapped, and what is about to be put there.
+std::atomic<std::size_t> held{0};
 std::atomic<std::uint64_t> given_up{0};  // pieces so far
 
 // What operator new calls when it finds nothing, until this throws. It isn't taken away then
@@ -58,9 +59,9 @@ bool hold_memory_reserve() {
       return false;
     }
     void* none = nullptr;
-    if (piece.compare_exchange_strong(none, memory)) {
-      held.fetch_add(1);
-    } else {
+    held.fetch_add(1);  // first: whoever takes it out at once counts one less
+    if (!piece.compare_exchange_strong(none, memory)) {
+      held.fetch_sub(1);
       ::munmap(memory, kPieceBytes);
     }
   }
