@@ -19,8 +19,10 @@ Result<sockaddr_un> address_of(const std::string& path) {
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
   if (path.empty() || path.size() >= sizeof(address.sun_path)) {
-    return Error{ENAMETOOLONG, "socket path '" + path + "' must have 1 to " +
-                                   std::to_string(sizeof(address.sun_path) - 1) + " characters"};
+    // The path comes last, since a Sentence is cut at its end.
+    return Error{ENAMETOOLONG, "a socket path must have 1 to " +
+                                   std::to_string(sizeof(address.sun_path) - 1) + " characters: '" +
+                                   path + "'"};
   }
   std::memcpy(address.sun_path, path.data(), path.size());
   return address;

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <sys/socket.h>
 
+#include "base/refusal.h"
 #include "base/sockets/record_limits.h"
 
 namespace uroce::test {
@@ -29,6 +30,13 @@ class RecordSocketTest : public testing::Test {
 
   UniqueFd here_, there_;
 };
+
+TEST(SocketPath, OneThatIsTooLongIsRefusedWithTheLimit) {
+  const auto address = address_of(std::string(400, 'x'));
+  ASSERT_FALSE(address);
+  const Sentence told = Sentence::composed("%s", address.error().message.c_str());
+  EXPECT_NE(told.view().find("1 to 107 characters"), std::string_view::npos) << told.view();
+}
 
 TEST_F(RecordSocketTest, ARecordThatWasLookedAtStaysUntilItIsDiscarded) {
   given(40);
