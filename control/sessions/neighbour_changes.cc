@@ -11,8 +11,10 @@ namespace {
 
 constexpr std::size_t kChangesMax = 64;  // queue pairs per interruption of their worker
 
-// New paths of queue pairs, passed to their workers in batches. All memory is taken at the
-// beginning: a path that control has changed reaches its worker.
+// New paths of queue pairs, passed to their workers in batches. A path that control has changed
+// reaches its worker: the memory for batches is taken at the beginning, and the destructor repeats
+// a call that found none (Mailbox::call needs some while another call is under way). If there is
+// none then either, the process ends.
 class PathChanges {
  public:
   explicit PathChanges(Engine& engine) : engine_(engine), changes_(engine.workers()) {
