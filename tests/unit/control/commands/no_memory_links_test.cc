@@ -49,7 +49,7 @@ Outcome replace_interface(int failing) {
   path.source_mac = InterfacePort::kMac;
   object->path = path;
   port->mac = kOther;
-  port->trouble = "made anew";
+  port->trouble = "the interface has been made anew";  // long enough for info() to allocate
   bool told = true;
   port->before_attach = [&] {
     told = told && (port->attached || port_changes(rig.card) >= rig.card.engine().workers());
