@@ -36,11 +36,11 @@ inline void prefetch_lines(std::uintptr_t start, std::size_t bytes) {
 inline void prefetch_line(const void* address) {
   detail::prefetch_line<detail::kToFirstCache>(address);
 }
-// The line is taken from other processors' caches as well, so that a store needn't wait for that.
-// By name, since compilers use the instruction only where it is part of the target: x86-64-v2
-// hasn't got it, but all its processors decode it, and those since 2014 (AMD's since ever) obey it.
+// The same, and the line is taken from other processors' caches, so that a store needn't wait for
+// that. By name, since compilers use the instruction only where it is part of the target: x86-64-v2
+// hasn't got it, but all its processors decode it, and those since 2014 (all of AMD's) obey it.
 inline void prefetch_line_to_write(const void* address) {
-  asm volatile("prefetchw %0" : : "m"(*static_cast<const char*>(address)));
+  asm volatile("prefetchw (%0)" : : "r"(address));
 }
 
 // The lines that [start, start + bytes) lies in, save perhaps the last one if it doesn't begin with
@@ -49,9 +49,9 @@ inline void prefetch_lines(const void* start, std::size_t bytes) {
   detail::prefetch_lines<detail::kToFirstCache>(reinterpret_cast<std::uintptr_t>(start), bytes);
 }
 
-inline void prefetch_lines_to_write(const void* start, std::size_t bytes) {
+inline void prefetch_lines_to_write(void* start, std::size_t bytes) {
   for (std::size_t at = 0; at < bytes; at += kCacheLine) {
-    prefetch_line_to_write(static_cast<const char*>(start) + at);
+    prefetch_line_to_write(static_cast<char*>(start) + at);
   }
 }
 
