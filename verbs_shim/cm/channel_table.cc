@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 #include <cerrno>
 #include <cstdlib>
@@ -42,7 +43,8 @@ int keep_ended(CmChannel& channel, int socket) {
   if (channel.ended.kept()) {
     return 0;
   }
-  UniqueFd ended(fcntl(socket, F_DUPFD_CLOEXEC, 0));
+  // Not the number of a standard file that the program has closed and may open again.
+  UniqueFd ended(fcntl(socket, F_DUPFD_CLOEXEC, STDERR_FILENO + 1));
   if (!ended.valid()) {
     return errno;
   }

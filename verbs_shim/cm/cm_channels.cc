@@ -96,12 +96,21 @@ struct DaemonsEnd {
   std::uint32_t handle = 0;
 };
 
+// The same, as a program is told of it: 0 or an errno value.
+int connect_for_channel() {
+  const DoneOrRefusal connected = connect_if_needed();
+  if (connected) {
+    return 0;
+  }
+  const Refusal& why = connected.error();
+  explain(kOpening, why.code, why.message.c_str());
+  return why.code == ENOMEM ? ENOMEM : ENODEV;
+}
+
 // 0 or an errno value. REQUIRES: `exchanging` is locked, and the ChannelLock isn't.
 int open_at_daemon(DaemonsEnd* opened) {
-  if (const DoneOrRefusal connected = connect_if_needed(); !connected) {
-    const Refusal& why = connected.error();
-    explain(kOpening, why.code, why.message.c_str());
-    return why.code == ENOMEM ? ENOMEM : ENODEV;
+  if (const int error = connect_for_channel(); error != 0) {
+    return error;
   }
   struct {
     abi::RequestHeader header;
@@ -233,7 +242,10 @@ int reconnect_cm_channel(int descriptor, const Route& route) {
       return 0;  // another thread has done it
     }
   }
-  if (!connect_if_needed() || generation == route.generation) {
+  if (const int error = connect_for_channel(); error != 0) {
+    return error;
+  }
+  if (generation == route.generation) {
     return ENODEV;
   }
   DaemonsEnd opened;
