@@ -36,10 +36,20 @@ def service_case(release, log):
     return Case(name, "passed", time.monotonic() - start, "", log)
 
 
+def _lines(path):
+    if not os.path.exists(path):
+        return []
+    with open(path, encoding="utf-8", errors="replace") as text:
+        return text.read().strip().splitlines()
+
+
 def _run(root, log):
     unit = f"{root}/etc/systemd/system/test.service"
     wanted = f"{root}/etc/systemd/system/multi-user.target.wants/test.service"
     said = f"{root}/service.log"
+    config = f"{root}/etc/uroce/uroce.toml"
+    with open(config, encoding="utf-8") as text:
+        before = text.read()
     try:
         shutil.copy(_SCRIPT, f"{root}/service.sh")
         with open(unit, "w", encoding="utf-8") as text:
@@ -50,12 +60,13 @@ def _run(root, log):
             # Mounts of its own, which no other mount namespace sees.
             subprocess.run(["unshare", "--mount", "--propagation", "private", *_MACHINE, "--directory", root], check=True,
                            stdin=subprocess.DEVNULL, stdout=out, stderr=subprocess.STDOUT, timeout=_SECONDS_MAX)
-        with open(said, encoding="utf-8") as text:
-            lines = text.read().strip().splitlines() or ["it said nothing"]
-        with open(log, "a", encoding="utf-8") as out:
-            out.write("\n".join(lines) + "\n")
+        lines = _lines(said) or ["it said nothing"]
         assert lines[-1] == "All ran.", f"{next((line for line in reversed(lines) if line.startswith('==')), '')}: {lines[-1]}"
     finally:
+        with open(log, "a", encoding="utf-8") as out:
+            out.write("\n".join(["", *_lines(said), ""]))
+        with open(config, "w", encoding="utf-8") as text:
+            text.write(before)  # for the next case in this root
         for path in (unit, wanted, said, f"{root}/service.sh"):
             if os.path.lexists(path):
                 os.remove(path)

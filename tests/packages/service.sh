@@ -8,22 +8,37 @@ value() { systemctl show uroced --property "$1" --value; }
 as_user() { setpriv --reuid 65534 --regid 65534 --clear-groups --inh-caps=-all --bounding-set=-all "$@"; }
 # The step's name, then its condition.
 check() { echo "== $1"; shift; "$@"; }
-until_true() { for _ in $(seq 300); do ! "$@" >/dev/null 2>&1 || return 0; sleep 0.1; done; echo "not within 30 s: $*"; return 1; }
+until_true() {
+  for _ in $(seq 300); do
+    if "$@" >/tmp/tried 2>&1; then return 0; fi
+    sleep 0.1
+  done
+  cat /tmp/tried
+  echo "not within 30 s: $*"
+  return 1
+}
 is_another_than() { [[ $(value ActiveState) == active && $(value MainPID) != "$1" ]]; }
+# CAP_NET_ADMIN and CAP_NET_RAW.
+has_no_rights_over_the_network() {
+  local effective
+  effective=$(awk '/CapEff/ {print $2}' "/proc/$(value MainPID)/status")
+  [[ -n $effective ]] && (( (0x$effective & 3 << 12) == 0 ))
+}
+said() { journalctl --sync; journalctl --unit uroced --output cat --lines 20 | grep --fixed-strings "$1"; }
 both_cards_are_active() { [[ $(as_user ibv_devinfo | grep -c PORT_ACTIVE) == 2 ]]; }
 
 # From one card to the other one, over the veth pair that their ports are on.
 pingpong() {
-  as_user ibv_rc_pingpong -d uroce0 -g 1 -c -n 200 -p 18620 >/tmp/server & local server=$!
+  as_user timeout 60 ibv_rc_pingpong -d uroce0 -g 1 -c -n 200 -p 18620 >/tmp/server & local server=$!
   until_true as_user ibv_rc_pingpong -d uroce1 -g 1 -c -n 200 -p 18620 127.0.0.1
   wait "$server"
   grep '200 iters' /tmp/server
 }
 
 refused_for_good() {
-  ! systemctl restart uroced
+  if systemctl restart uroced; then return 1; fi
   [[ $(value ExecMainStatus) == 78 && $(value ActiveState) == failed ]]
-  journalctl --unit uroced --output cat --lines 20 | grep --fixed-strings "$1"
+  said "$1"
 }
 
 # DPDK and this script want what a container doesn't have, and a machine does: all of sysfs.
@@ -36,10 +51,11 @@ whole_sysfs() {
 
 loopback() {
   check "the package's card is there after the machine's start" until_true as_user ibv_devinfo
-  check "and has kept no rights over the network" bash -c "! (( 0x$(awk '/CapEff/ {print $2}' "/proc/$(value MainPID)/status") & 1 << 12 ))"
+  check "and has kept no rights over the network" has_no_rights_over_the_network
   local pid
   pid=$(value MainPID)
   check "a reload keeps the daemon" systemctl reload uroced
+  until_true said "SIGHUP: nothing changed"
   [[ $(value MainPID) == "$pid" ]]
   kill -KILL "$pid"
   check "a killed daemon is started again" until_true is_another_than "$pid"
@@ -68,8 +84,8 @@ interfaces() {
 whole_sysfs
 loopback
 interfaces
-printf '[[port]]\nport = "loopbck"\n' >"$config"
-check "a mistake in the configuration isn't tried for ever" refused_for_good loopbck
 systemctl stop uroced
 check "nothing is left in /run" test ! -e /run/uroce
+printf '[[port]]\nport = "loopbck"\n' >"$config"
+check "a mistake in the configuration isn't tried for ever" refused_for_good loopbck
 echo "All ran."
