@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
+#include <cstdlib>
 
 #include "base/start_thread.h"
 #include "dataplane/port/eal.h"
@@ -81,15 +82,15 @@ EthdevPort::~EthdevPort() {
 }
 
 Error EthdevPort::error(int code, const std::string& what) const {
-  const int positive = code < 0 ? -code : code;
-  return Error{positive != 0 ? positive : EIO,
-               "port " + spec_ + ": " + what + " (" + rte_strerror(positive) + ")"};
+  // -1 isn't EPERM, but what drivers return for want of an error.
+  const int positive = code == 0 || code == -1 ? EIO : std::abs(code);
+  return Error{positive, "port " + spec_ + ": " + what + " (" + rte_strerror(positive) + ")"};
 }
 
-// The drivers return -1 or EINVAL for any error, so what is missing for certain is told as such.
+// Without the rights that it takes it can't be opened, whatever else its lines say.
 Error EthdevPort::refused(int code, const std::string& what) const {
   const std::string rights = missing_rights(spec_);
-  return rights.empty() ? error(code, what + "; see its lines above") : error(EPERM, what + rights);
+  return error(rights.empty() ? code : EPERM, what + "; see its lines above" + rights);
 }
 
 Result<std::unique_ptr<Port>> EthdevPort::open(const std::string& spec,

@@ -15,7 +15,6 @@
 #include "dataplane/port/ethdev_port.h"
 #include "dataplane/port/open_descriptors.h"
 #include "dataplane/port/packet_fanout.h"
-#include "dataplane/port/port_rights.h"
 #include "dataplane/port/vdev_spec.h"
 
 namespace uroce {
@@ -93,8 +92,7 @@ Status EthdevPort::probe(const VdevSpec& vdev) {
       device_name_.insert(0, "0000:");
     }
     if (rte_eth_dev_get_port_by_name(device_name_.c_str(), &id_) != 0) {
-      return error(ENODEV, "no DPDK driver has this device; bind it with dpdk-devbind.py" +
-                               missing_rights(spec_));
+      return error(ENODEV, "no DPDK driver has this device; bind it with dpdk-devbind.py");
     }
     return ok();
   }

@@ -58,9 +58,8 @@ std::string missing_rights(std::string_view spec) {
     return names;
   }
   return "; uroced lacks " + names +
-         ": start it as root, or see PRIVILEGES in man uroced for its systemd unit, or choose a "
-         "udp "
-         "port, which takes no rights";
+         ", which its systemd unit or its container must give it (PRIVILEGES in man uroced), or "
+         "root; a udp port takes no rights";
 }
 
 }  // namespace uroce

@@ -58,7 +58,7 @@ class Rights(E2eCase):
                          {**os.environ, "XDG_RUNTIME_DIR": folder})
         self.addCleanup(daemon.end)
         self.assertEqual(daemon.expect_failure(30), os.EX_CONFIG)
-        self.assertIn(f"uroced lacks {lack}: start it as root", daemon.err())
+        self.assertIn(f"uroced lacks {lack}, which its systemd unit or its container must give it", daemon.err())
 
     def test_a_packet_port_without_them(self):
         folder = f"{self.folder}/theirs"

@@ -358,6 +358,14 @@ class BadInput(E2eCase):
     def test_missing_interface(self):
         self._expect_refusal("--port", "net_af_packet0,iface=nosuch0", "--ip", "10.0.0.1/24", says="nosuch0")
 
+    def test_a_peer_that_is_not_there_yet(self):
+        """DPDK's driver says only that it failed; that may pass, so systemd is to start the daemon again."""
+        daemon = Process([*self.tree.uroced, "--socket", f"{self.folder}/x.sock", "--ip", "10.0.0.1/24",
+                          "--port", f"net_virtio_user0,path={self.folder}/none"], "no-peer", self.logs)
+        self.addCleanup(daemon.end)
+        self.assertEqual(daemon.expect_failure(30), 1)
+        self.assertIn("the driver refused net_virtio_user0", daemon.err())
+
     def test_bad_key_names_line(self):
         path = f"{self.folder}/bad.toml"
         with open(path, "w", encoding="utf-8") as text:
