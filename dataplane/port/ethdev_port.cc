@@ -9,6 +9,8 @@
 
 #include <algorithm>
 
+#include "dataplane/port/card_interrupts.h"
+
 namespace uroce {
 namespace {
 
@@ -202,8 +204,17 @@ bool EthdevPort::arm_wait(std::uint16_t queue) {
 
 void EthdevPort::disarm_wait(std::uint16_t queue) {
   if (up_.load(std::memory_order_acquire) && queue < rx_queues_ && queues_[queue]->interrupts) {
+    Queue& self = *queues_[queue];
     rte_eth_dev_rx_intr_disable(id_, queue);
+    self.interrupt_seen = self.interrupt_seen || has_signalled(self.wait_descriptor);
   }
+}
+
+Time EthdevPort::signal_delay_max(std::uint16_t queue) const {
+  if (!is_pci_address(spec_) || queue >= rx_queues_ || !queues_[queue]->interrupts) {
+    return 0;
+  }
+  return queues_[queue]->interrupt_seen ? kInterruptDelayMax : kNever;
 }
 
 }  // namespace uroce

@@ -12,9 +12,11 @@
 #include <string>
 
 #include "base/page.h"
+#include "dataplane/port/card_interrupts.h"
 #include "dataplane/port/ethdev_port.h"
 #include "dataplane/port/open_descriptors.h"
 #include "dataplane/port/packet_fanout.h"
+#include "dataplane/port/pci_device.h"
 #include "dataplane/port/vdev_spec.h"
 
 namespace uroce {
@@ -88,11 +90,9 @@ rte_mempool* create_pool(const std::string& name, std::uint32_t buffers, std::ui
 Status EthdevPort::probe(const VdevSpec& vdev) {
   device_name_ = vdev.name;
   if (is_pci_address(spec_)) {
-    if (device_name_.size() == 7) {
-      device_name_.insert(0, "0000:");
-    }
+    device_name_ = full_pci_address(device_name_);
     if (rte_eth_dev_get_port_by_name(device_name_.c_str(), &id_) != 0) {
-      return error(ENODEV, "no DPDK driver has this device; bind it with dpdk-devbind.py");
+      return error(ENODEV, pci_device_trouble(device_name_));
     }
     return ok();
   }
@@ -214,6 +214,8 @@ void EthdevPort::find_wait_descriptors(const std::vector<int>& known) {
     const int descriptor = rte_eth_dev_rx_intr_ctl_q_get_fd(id_, i);
     if (descriptor >= 0 && rte_eth_dev_rx_intr_enable(id_, i) == 0) {
       rte_eth_dev_rx_intr_disable(id_, i);
+      take_signal(descriptor);  // of an earlier event, which doesn't show that frames signal
+      queues_[i]->interrupt_seen = false;
       queues_[i]->wait_descriptor = descriptor;
       queues_[i]->interrupts = true;
     }

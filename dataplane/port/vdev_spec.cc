@@ -52,7 +52,22 @@ void complete_af_packet(VdevSpec* spec, std::uint32_t frame, std::uint16_t queue
   spec->buffer_bytes = static_cast<std::uint32_t>(std::strtoul(given.c_str(), nullptr, 10));
 }
 
+// Cards take buffers in units of up to a KiB, rounded down (ixgbe). Besides the frame they put
+// their own header there (virtio: 12 bytes), or count a second VLAN tag. A frame that doesn't fit
+// would arrive in two segments, which are copied together, or the driver refuses the buffers
+// (virtio).
+constexpr std::uint32_t kCardBufferUnit = 1'024;
+constexpr std::uint32_t kCardHeader = 16;
+
 }  // namespace
+
+VdevSpec pci_device(std::string_view address, std::uint32_t mtu) {
+  VdevSpec spec;
+  spec.name = address;
+  const std::uint32_t bytes = mtu + kEthernetOverhead + kCardHeader;
+  spec.buffer_bytes = (bytes + kCardBufferUnit - 1) / kCardBufferUnit * kCardBufferUnit;
+  return spec;
+}
 
 std::string vdev_argument(std::string_view arguments, std::string_view key) {
   while (!arguments.empty()) {

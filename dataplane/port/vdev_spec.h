@@ -1,7 +1,7 @@
 #pragma once
 
-// The user's vdev strings, completed with the arguments that uroce needs for each driver: buffers
-// for the MTU, one queue per worker, and the drivers' known quirks (listed in port/README.md).
+// What drivers need: the user's vdev strings, completed with their arguments, and buffers for the
+// MTU, one queue per worker, and the drivers' known quirks (listed in port/README.md).
 
 #include <cstdint>
 #include <string>
@@ -29,6 +29,9 @@ struct VdevSpec {
   bool buffers_without_gaps = false;
   bool waits_for_peer = false;  // the probe returns only after a peer has connected
 };
+
+// A card, which takes no arguments.
+[[nodiscard]] VdevSpec pci_device(std::string_view address, std::uint32_t mtu);
 
 [[nodiscard]] VdevSpec complete_vdev(std::string_view spec, std::uint32_t mtu,
                                      std::uint16_t queues);

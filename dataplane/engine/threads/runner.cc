@@ -206,12 +206,16 @@ void Runner::sleep(Time now) {
   wakeup_.wake_up();
 }
 
-// The limit of a sleep that follows from ports with frames that arrive without a signal.
+// The limit of a sleep that follows from ports with frames that arrive without a signal, or before
+// it.
 Duration Runner::sleep_limit(Time now) const {
-  const bool unannounced = std::any_of(ports_.begin(), ports_.end(), [this](const Port* port) {
-    return port->needs_polling() && port->wait_descriptor(queue_) < 0;
-  });
-  return unannounced ? std::clamp((now - idle_since_) / kNapShare, kNapMin, kNapMax) : kSleepMax;
+  const Duration silent = now - idle_since_;
+  const bool unannounced =
+      std::any_of(ports_.begin(), ports_.end(), [this, silent](const Port* port) {
+        return port->needs_polling() &&
+               (port->wait_descriptor(queue_) < 0 || silent < port->signal_delay_max(queue_));
+      });
+  return unannounced ? std::clamp(silent / kNapShare, kNapMin, kNapMax) : kSleepMax;
 }
 
 // False if a frame is already there.

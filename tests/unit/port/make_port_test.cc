@@ -67,6 +67,16 @@ TEST(VdevSpec, GivesDriversRoomForTheMtu) {
   EXPECT_GE(packet.buffer_bytes, 8'192U);
 }
 
+// ixgbe takes buffers in units of a KiB, virtio puts 12 bytes in front of a frame.
+TEST(VdevSpec, GivesCardsWholeUnitsForAFrameAndTheirOwnHeader) {
+  for (const std::uint32_t mtu : {576U, 1'500U, 4'200U, 9'000U, 9'600U}) {
+    const VdevSpec card = pci_device("0000:03:00.0", mtu);
+    EXPECT_EQ(card.name, "0000:03:00.0");
+    EXPECT_GE(card.buffer_bytes, mtu + kEthernetOverhead + 12);
+    EXPECT_EQ(card.buffer_bytes % 1'024, 0U);
+  }
+}
+
 TEST(VdevSpec, KnowsWhichDriversUseAKernelInterface) {
   for (const char* spec : {"net_af_packet0,iface=v0", "net_af_xdp0,iface=v0", "net_tap0"}) {
     EXPECT_TRUE(complete_vdev(spec, 1'500, 1).on_interface) << spec;

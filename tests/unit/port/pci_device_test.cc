@@ -1,0 +1,79 @@
+#include "dataplane/port/pci_device.h"
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <string>
+
+namespace uroce::test {
+namespace {
+
+const std::string kAddress = "0000:00:03.0";
+
+// Folders as the kernel fills them.
+class PciDeviceTest : public testing::Test {
+ protected:
+  PciDeviceTest() {
+    std::string name = testing::TempDir() + "/pci-XXXXXX";
+    folder_ = mkdtemp(name.data());
+    std::filesystem::create_directories(folder_ / "dev/vfio");
+  }
+  ~PciDeviceTest() override { std::filesystem::remove_all(folder_); }
+
+  void given_device(const std::string& driver) {
+    const auto device = folder_ / "sys/bus/pci/devices" / kAddress;
+    std::filesystem::create_directories(device);
+    if (!driver.empty()) {
+      std::filesystem::create_symlink("../../../bus/pci/drivers/" + driver, device / "driver");
+    }
+    std::filesystem::create_symlink("../../../kernel/iommu_groups/7", device / "iommu_group");
+  }
+  [[nodiscard]] std::string trouble() const {
+    return pci_device_trouble(kAddress, folder_ / "sys", folder_ / "dev");
+  }
+
+  std::filesystem::path folder_;
+};
+
+TEST(PciAddress, TheDomainIsAdded) {
+  EXPECT_EQ(full_pci_address("00:03.0"), kAddress);
+  EXPECT_EQ(full_pci_address(kAddress), kAddress);
+}
+
+TEST_F(PciDeviceTest, NoneHasThisAddress) {
+  EXPECT_EQ(trouble(), "this machine has no PCI device with this address (lspci -D lists them)");
+}
+
+TEST_F(PciDeviceTest, ADeviceWithoutADriverIsToBeBound) {
+  given_device("");
+  EXPECT_EQ(trouble(),
+            "no driver has this device; bind it to one that leaves it to programs: "
+            "dpdk-devbind.py --bind=vfio-pci 0000:00:03.0");
+}
+
+TEST_F(PciDeviceTest, TheKernelsDriverIsNamed) {
+  given_device("e1000e");
+  EXPECT_EQ(trouble(),
+            "the kernel's driver e1000e has this device; take it from the kernel: "
+            "dpdk-devbind.py --bind=vfio-pci 0000:00:03.0");
+}
+
+TEST_F(PciDeviceTest, ADeviceThatIsBoundAsItShouldBePointsAtTheLinesOfDpdk) {
+  given_device("mlx5_core");
+  EXPECT_TRUE(trouble().starts_with("no driver of DPDK could use this device; see its lines above"))
+      << trouble();
+}
+
+TEST_F(PciDeviceTest, TheFileOfItsGroupHasToBeAccessible) {
+  given_device("vfio-pci");
+  const std::string file = folder_ / "dev/vfio/7";
+  EXPECT_NE(trouble().find("; this user may not open " + file), std::string::npos) << trouble();
+  std::ofstream{file};
+  EXPECT_EQ(trouble().find("may not open"), std::string::npos) << trouble();
+}
+
+}  // namespace
+}  // namespace uroce::test
