@@ -172,7 +172,7 @@ void Responder::report(Failure failure, abi::WcStatus status, Turn& turn) const 
             &report);
       break;
     case Failure::kTooManyReads:
-      report.limit = qp_->attributes_.max_dest_rd_atomic;
+      report.limit = resources();
       break;
     default:
       break;

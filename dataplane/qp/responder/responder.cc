@@ -3,6 +3,8 @@
 
 #include "dataplane/qp/responder/responder.h"
 
+#include <bit>
+
 #include "dataplane/qp/qp.h"
 
 namespace uroce {
@@ -14,6 +16,13 @@ void Responder::reset() {
   }
 }
 
+// A power of two, as cards have them: a peer may round up likewise what it sends at a time (Linux's
+// Soft-RoCE does, with the value that its program has agreed upon).
+std::uint32_t Responder::resources() const {
+  const std::uint32_t agreed = qp_->attributes_.max_dest_rd_atomic;
+  return agreed == 0 ? 0 : std::bit_ceil(agreed);
+}
+
 void Responder::modified(std::uint32_t mask) {
   if ((mask & kQpMaskRqPsn) != 0) {
     expected_psn_ = qp_->attributes_.rq_psn & kPsnMask;
@@ -21,7 +30,7 @@ void Responder::modified(std::uint32_t mask) {
     out_of_order_.clear();
   }
   if ((mask & kQpMaskMaxDestRdAtomic) != 0) {
-    resources_.resize(qp_->attributes_.max_dest_rd_atomic);
+    resources_.resize(resources());
   }
 }
 

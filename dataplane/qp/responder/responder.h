@@ -106,6 +106,7 @@ class Responder {
   [[nodiscard]] std::uint32_t msn() const { return msn_; }
 
  private:
+  [[nodiscard]] std::uint32_t resources() const;  // for READs and atomics
   enum class PendingNak : std::uint8_t { kNone, kSequence, kRnr, kFatal };
   enum class Message : std::uint8_t { kNone, kSend, kWrite };
 
