@@ -137,6 +137,14 @@ def hostile(options):
     return _sub_runner("hostile", options, "hostile", "--build", build.folder, *(["--long"] if options.long else []))
 
 
+def guests(options):
+    """Linux's kernel at the other end: its Soft-RoCE in an emulated machine, with unmodified programs."""
+    build, failed = _made("build", options)
+    if failed:
+        return [failed]
+    return _sub_runner("guests", options, "guests", "--build", build.folder, *(["--long"] if options.long else []))
+
+
 def e2e_asan(options):
     """Some of the same, against a daemon under AddressSanitizer; with --long all."""
     build, failed = _made("build", options)
@@ -179,6 +187,6 @@ def packages(options):
     return _sub_runner("packages", options, "packages", "--suite", "bookworm", "--suite", "trixie")
 
 
-PARTS = {part.__name__: part for part in (unit, e2e, hostile, dts, tidy, asan, fuzz, tsan, bench, e2e_asan, packages)}
+PARTS = {part.__name__: part for part in (unit, e2e, hostile, guests, dts, tidy, asan, fuzz, tsan, bench, e2e_asan, packages)}
 # Two rows of parts, side by side: those that keep processors busy, and those that mostly wait.
-TRACKS = (("unit", "asan", "fuzz", "tsan", "bench"), ("e2e", "hostile", "dts", "tidy", "e2e_asan", "packages"))
+TRACKS = (("unit", "asan", "fuzz", "tsan", "bench"), ("e2e", "hostile", "guests", "dts", "tidy", "e2e_asan", "packages"))

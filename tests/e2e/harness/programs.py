@@ -16,10 +16,17 @@ def listens(pid, port):
     """Whether somebody listens on this TCP port in the network namespace of `pid` (0: ours)."""
     for table in ("tcp", "tcp6"):
         with open(f"/proc/{pid or 'self'}/net/{table}", encoding="ascii") as lines:
-            for line in list(lines)[1:]:
-                fields = line.split()
-                if fields[3] == _LISTEN and int(fields[1].split(":")[1], 16) == port:
-                    return True
+            if names_listener(lines.read(), port):
+                return True
+    return False
+
+
+def names_listener(table, port):
+    """Whether somebody listens on this port according to the text of a /proc/net/tcp or tcp6."""
+    for line in table.splitlines()[1:]:
+        fields = line.split()
+        if fields[3] == _LISTEN and int(fields[1].split(":")[1], 16) == port:
+            return True
     return False
 
 
