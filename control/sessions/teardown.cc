@@ -42,25 +42,6 @@ void remove_own_qp(Session& session, QpObject& object) {
   }
 }
 
-// Datagram queue pairs of a protection domain that are looked at when an address handle is
-// destroyed.
-constexpr std::uint32_t kSendersMax = 64;
-
-// A card's work request contains the address itself (mlx5's address vector), ours names the
-// handle: what was posted with it is sent before it goes, as before ibv_destroy_qp.
-void send_datagrams_posted(Session& session, PdId pd) {
-  std::uint32_t left = kSendersMax;
-  session.qps.for_each([&](std::uint32_t /*handle*/, QpObject& object) {
-    if (object.qp == nullptr || object.qp->config().type != QpType::kUd ||
-        object.qp->config().pd != pd || left == 0) {
-      return;
-    }
-    --left;
-    session.card().engine().call(object.qp->config().worker,
-                                 [&object](Worker& worker) { worker.send_posted(*object.qp); });
-  });
-}
-
 }  // namespace
 
 void remove_qp(Session& session, std::uint32_t handle) {
@@ -123,12 +104,8 @@ void remove_region(Session& session, std::uint32_t handle) {
 void remove_dm(Session& session, std::uint32_t handle) { session.device_memories.remove(handle); }
 
 void remove_ah(Session& session, std::uint32_t handle) {
-  const auto& pd = session.address_handles.find(handle)->pd;
-  if (!session.ending()) {
-    send_datagrams_posted(session, pd->id);
-  }
   session.addresses().withdraw(handle);
-  --pd->users;
+  --session.address_handles.find(handle)->pd->users;
   session.address_handles.remove(handle);
 }
 

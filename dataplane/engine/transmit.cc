@@ -146,7 +146,6 @@ void Worker::send_posted(Qp& qp) {
     left -= std::min(left, sent);
   }
   self.flush_queues();
-  self.update(*entry);
 }
 
 // Frames for the port's own address never reach a wire: switches don't send them back, and where

@@ -129,7 +129,7 @@ class Worker {
   void add_qp(Qp& qp);
   // Sends what the queue pair would send in its next turns without waiting for anything, including
   // doorbells that weren't served yet; bounded (kPostedBytesMax). Called before the queue pair is
-  // removed or moved to ERR, or an address handle goes.
+  // removed or moved to ERR.
   void send_posted(Qp& qp);
   void remove_qp(Qp& qp);  // also from rings, run queue and timers; parked frames are released
   // Qp::modify in a turn of this worker (flushed completions are published), then schedule.

@@ -7,18 +7,18 @@
 
 namespace uroce {
 
-bool has_signalled(int descriptor) {
-  pollfd look{.fd = descriptor, .events = POLLIN, .revents = 0};
-  return poll(&look, 1, 0) == 1 && (look.revents & POLLIN) != 0;
-}
-
 // Both kinds of descriptor have a counter: of eight bytes, or of four.
-void take_signal(int descriptor) {
+bool take_signal(int descriptor) {
+  pollfd look{.fd = descriptor, .events = POLLIN, .revents = 0};
+  if (poll(&look, 1, 0) != 1 || (look.revents & POLLIN) == 0) {
+    return false;
+  }
   std::uint64_t count = 0;
-  if (has_signalled(descriptor) && read(descriptor, &count, sizeof count) < 0) {
+  if (read(descriptor, &count, sizeof count) < 0) {
     std::uint32_t uio_count = 0;
     (void)!read(descriptor, &uio_count, sizeof uio_count);
   }
+  return true;
 }
 
 }  // namespace uroce

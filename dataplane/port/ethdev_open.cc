@@ -89,7 +89,8 @@ Error EthdevPort::error(int code, const std::string& what) const {
 
 // Without the rights that it takes it can't be opened, whatever else its lines say.
 Error EthdevPort::refused(int code, const std::string& what) const {
-  const std::string rights = missing_rights(spec_);
+  // (Of cards pci_device_trouble() says it.)
+  const std::string rights = is_pci_address(spec_) ? "" : missing_rights(spec_);
   return error(rights.empty() ? code : EPERM, what + "; see its lines above" + rights);
 }
 

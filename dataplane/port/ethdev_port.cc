@@ -206,11 +206,22 @@ void EthdevPort::disarm_wait(std::uint16_t queue) {
   if (up_.load(std::memory_order_acquire) && queue < rx_queues_ && queues_[queue]->interrupts) {
     Queue& self = *queues_[queue];
     rte_eth_dev_rx_intr_disable(id_, queue);
-    self.interrupt_seen = self.interrupt_seen || has_signalled(self.wait_descriptor);
+    if (!is_pci_address(spec_)) {
+      return;
+    }
+    if (take_signal(self.wait_descriptor)) {
+      self.interrupt_seen = true;
+    } else if (self.interrupt_seen) {
+      // Frames without an interrupt: it may only be late, as these are when they come just now.
+      if (self.early_count == 0) {
+        self.early_count = receive(self, queue, self.early.data(), kBurstMax);
+      }
+      self.interrupt_seen = self.early_count == 0;
+    }
   }
 }
 
-Time EthdevPort::signal_delay_max(std::uint16_t queue) const {
+Duration EthdevPort::signal_delay_max(std::uint16_t queue) const {
   if (!is_pci_address(spec_) || queue >= rx_queues_ || !queues_[queue]->interrupts) {
     return 0;
   }

@@ -60,7 +60,7 @@ class EthdevPort final : public Port {
   [[nodiscard]] int wait_descriptor(std::uint16_t queue) const override;
   bool arm_wait(std::uint16_t queue) override;
   void disarm_wait(std::uint16_t queue) override;
-  [[nodiscard]] Time signal_delay_max(std::uint16_t queue) const override;
+  [[nodiscard]] Duration signal_delay_max(std::uint16_t queue) const override;
 
  private:
   // One worker's state of the port.
@@ -70,8 +70,8 @@ class EthdevPort final : public Port {
     std::array<Frame*, kBurstMax> early{};
     std::uint32_t early_count = 0;
     int wait_descriptor = -1;
-    bool interrupts = false;  // the descriptor only signals after rte_eth_dev_rx_intr_enable
-    bool interrupt_seen = false;
+    bool interrupts = false;      // the descriptor only signals after rte_eth_dev_rx_intr_enable
+    bool interrupt_seen = false;  // the last frames that a sleeping worker found had signalled
     // Taken with acquire, cleared with release, by workers that send through this queue: pairs with
     // itself.
     std::atomic_flag transmit_lock = ATOMIC_FLAG_INIT;

@@ -214,7 +214,7 @@ void EthdevPort::find_wait_descriptors(const std::vector<int>& known) {
     const int descriptor = rte_eth_dev_rx_intr_ctl_q_get_fd(id_, i);
     if (descriptor >= 0 && rte_eth_dev_rx_intr_enable(id_, i) == 0) {
       rte_eth_dev_rx_intr_disable(id_, i);
-      take_signal(descriptor);  // of an earlier event, which doesn't show that frames signal
+      (void)take_signal(descriptor);  // of an earlier event, which doesn't show that frames signal
       queues_[i]->interrupt_seen = false;
       queues_[i]->wait_descriptor = descriptor;
       queues_[i]->interrupts = true;

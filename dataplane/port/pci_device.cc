@@ -5,6 +5,8 @@
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
+#include <cstring>
 #include <filesystem>
 #include <system_error>
 
@@ -27,16 +29,39 @@ std::string link_target(const std::string& link) {
   return std::filesystem::read_symlink(link, none).filename().string();
 }
 
+// One of a group that the kernel drives, with its driver. Bridges may stay with it.
+std::string kernel_device_of(const std::string& devices) {
+  std::error_code none;
+  for (const auto& device : std::filesystem::directory_iterator(devices, none)) {
+    const std::string driver = link_target(device.path() / "driver");
+    if (!driver.empty() && driver != "pcieport" && driver != "pci-stub" &&
+        !driver.starts_with("vfio-")) {
+      return device.path().filename().string() + " (" + driver + ")";
+    }
+  }
+  return {};
+}
+
 std::string bind_command(const std::string& address) {
   return "dpdk-devbind.py --bind=vfio-pci " + address;
 }
 
-// What this process lacks to use a device that is bound to VFIO.
-std::string missing_for_vfio(const std::string& address, const std::string& group,
+// What this process lacks to use a device that is bound to VFIO. With an IOMMU no capability is
+// needed; `device` is its folder in sysfs.
+std::string missing_for_vfio(const std::string& address, const std::string& device,
                              const std::string& dev) {
+  const std::string group = link_target(device + "/iommu_group");
+  if (access((dev + "/vfio/noiommu-" + group).c_str(), F_OK) == 0) {
+    return missing_rights(address);
+  }
   const std::string file = dev + "/vfio/" + group;
   if (access(file.c_str(), R_OK | W_OK) != 0) {
-    return "; this user may not open " + file;
+    return errno == EACCES ? "; this user may not open " + file
+                           : "; " + file + ": " + std::strerror(errno);
+  }
+  if (const std::string other = kernel_device_of(device + "/iommu_group/devices"); !other.empty()) {
+    return "; the kernel drives " + other +
+           " of the same IOMMU group, all of whose devices are to be taken from it";
   }
   rlimit locked{};
   getrlimit(RLIMIT_MEMLOCK, &locked);
@@ -46,7 +71,7 @@ std::string missing_for_vfio(const std::string& address, const std::string& grou
            std::to_string(locked.rlim_cur / 1'024) +
            " KiB: raise `ulimit -l` (LimitMEMLOCK= of a systemd unit)";
   }
-  return missing_rights(address);
+  return {};
 }
 
 }  // namespace
@@ -74,9 +99,7 @@ std::string pci_device_trouble(const std::string& address, const std::string& sy
            " has this device; take it from the kernel: " + bind_command(address);
   }
   return "no driver of DPDK could use this device; see its lines above" +
-         (driver == "vfio-pci"
-              ? missing_for_vfio(address, link_target(device + "/iommu_group"), dev)
-              : missing_rights(address));
+         (driver == "vfio-pci" ? missing_for_vfio(address, device, dev) : missing_rights(address));
 }
 
 }  // namespace uroce

@@ -118,9 +118,9 @@ class Port {
   [[nodiscard]] virtual int wait_descriptor(std::uint16_t /*queue*/) const { return -1; }
   virtual bool arm_wait(std::uint16_t /*queue*/) { return true; }
   virtual void disarm_wait(std::uint16_t /*queue*/) {}
-  // A card may hold back its interrupts, or have none that work: until this queue has been silent
-  // for that long, the worker polls at intervals beside the descriptor. kNever: always.
-  [[nodiscard]] virtual Time signal_delay_max(std::uint16_t /*queue*/) const { return 0; }
+  // A card may hold back its interrupts, or have none that work: until the queue's worker has been
+  // idle for that long, it polls at intervals beside the descriptor. kNever: always.
+  [[nodiscard]] virtual Duration signal_delay_max(std::uint16_t /*queue*/) const { return 0; }
   // Whether frames can arrive that the worker itself didn't send.
   [[nodiscard]] virtual bool needs_polling() const { return true; }
 

@@ -26,7 +26,7 @@ struct QpAttributes {
   std::uint32_t access = 0;  // AccessFlags for remote operations
   std::uint16_t pkey_index = 0;
   std::uint8_t max_rd_atomic = 0;       // reads and atomics this side may have outstanding
-  std::uint8_t max_dest_rd_atomic = 0;  // that it answers: the number of responder resources
+  std::uint8_t max_dest_rd_atomic = 0;  // that it answers, rounded up to a power of two
   std::uint8_t min_rnr_timer = 0;       // code (IBTA vol. 1, 9.7.5.2.8)
   std::uint8_t timeout = 0;             // code: 4.096 us << timeout; 0: none
   std::uint8_t retry_cnt = 0;           // 0..7

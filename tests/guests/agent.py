@@ -12,18 +12,19 @@ import json
 import os
 import select
 import signal
+import time
 
-_PORT = "/dev/vport*p1"  # its number is that of all virtio devices
+_PORT = "/dev/vport*p1"  # its number counts all virtio devices
+_PORT_SECONDS_MAX = 30
 _PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 _READ_BYTES_MAX = 1 << 16
-_MODE = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND
+_NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND
 
 
 class Agent:
     def __init__(self, port):
         self._port, self._requests_of = port, {}  # pid: the request that started it
         self._children, children_write = os.pipe2(os.O_NONBLOCK)
-        os.set_blocking(children_write, False)
         signal.signal(signal.SIGCHLD, lambda *_: None)
         signal.set_wakeup_fd(children_write, warn_on_full_buffer=False)
 
@@ -38,7 +39,10 @@ class Agent:
                 os.read(self._children, _READ_BYTES_MAX)
                 self._reap()
             if self._port in ready:
-                *lines, pending = (pending + os.read(self._port, _READ_BYTES_MAX)).split(b"\n")
+                received = os.read(self._port, _READ_BYTES_MAX)
+                if not received:
+                    return  # qemu goes: the guest ends
+                *lines, pending = (pending + received).split(b"\n")
                 for line in lines:
                     self._answer(json.loads(line))
 
@@ -80,13 +84,16 @@ class Agent:
 def _spawn(request):
     """In a session of its own, so that what it starts can be ended with it."""
     files = [(os.POSIX_SPAWN_OPEN, 0, "/dev/null", os.O_RDONLY, 0),
-             (os.POSIX_SPAWN_OPEN, 1, request["out"], _MODE, 0o644), (os.POSIX_SPAWN_OPEN, 2, request["err"], _MODE, 0o644)]
+             (os.POSIX_SPAWN_OPEN, 1, request["out"], _NEW_FILE, 0o644), (os.POSIX_SPAWN_OPEN, 2, request["err"], _NEW_FILE, 0o644)]
     return os.posix_spawnp(request["spawn"][0], request["spawn"], {**os.environ, **request["environment"]},
                            file_actions=files, setsid=True)
 
 
 def main():
     os.environ.update({"PATH": _PATH, "HOME": "/root", "TERM": "dumb"})
+    deadline = time.monotonic() + _PORT_SECONDS_MAX
+    while not glob.glob(_PORT) and time.monotonic() < deadline:  # the kernel makes it when qemu has told of it
+        time.sleep(0.01)
     Agent(os.open(glob.glob(_PORT)[0], os.O_RDWR)).serve()
 
 

@@ -110,8 +110,12 @@ class Guest:
     def ask(self, **request):
         """Returns the request's number."""
         self._number += 1
-        self._socket.setblocking(True)
-        self._socket.sendall(json.dumps({"id": self._number, **request}).encode() + b"\n")
+        self._socket.settimeout(_ANSWER_SECONDS_MAX)
+        try:
+            self._socket.sendall(json.dumps({"id": self._number, **request}).encode() + b"\n")
+        except OSError as refusal:  # a timeout, too
+            self.expect_running()
+            raise ProcessFailed(f"the guest's agent: {refusal}") from None
         return self._number
 
     def answer(self, number, key):

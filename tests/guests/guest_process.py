@@ -12,8 +12,6 @@ _ANSWER_SECONDS_MAX = 60
 class GuestProcess(Process):
     """Its output goes to the case's log folder, which is the same in the guest."""
 
-    """A program in the guest, with the methods of one that runs here. Its output goes to the case's log folder, too."""
-
     def __init__(self, guest, command, name, logs, environment=None):
         # Not the base class's constructor, which starts a process here.
         self.name, self.command, self._guest, self._code = name, [str(word) for word in command], guest, None
@@ -60,6 +58,8 @@ class GuestProcess(Process):
         self.wait(_ANSWER_SECONDS_MAX)
 
     def end(self):
-        """Its whole process group."""
+        """Its whole process group. It may have ended with its guest."""
+        if self._guest.process.ended():
+            return
         self._guest.ask(signal=signal.SIGKILL, pid=-self.pid)
         self.wait(_ANSWER_SECONDS_MAX)

@@ -40,9 +40,6 @@ class Kernel:
             found += [path for path in paths if path not in found]
         return found
 
-    def has(self, module):
-        return bool(glob.glob(os.path.join(self.modules, self.release, "kernel", "**", f"{module}.ko*"), recursive=True))
-
     def _kept_or_made(self, folder):
         """The newest one, or where it can't be had one that was fetched earlier."""
         kept = sorted(glob.glob(os.path.join(folder, "*", _KEPT)), key=os.path.getmtime)

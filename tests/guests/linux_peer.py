@@ -4,6 +4,7 @@
                      a network namespace here   |   the guest
 """
 
+import contextlib
 import os
 import re
 import time
@@ -128,7 +129,8 @@ class LinuxPeerCase(E2eCase):
                 for program in (sending, receiving):
                     program.expect_success(_PAIR_SECONDS_MAX)
             finally:
-                receiving.end()
+                with contextlib.suppress(ProcessFailed):
+                    receiving.end()
         self.each_way("mckey", run)
 
     def each_way(self, what, run, servers=("uroce", "rxe")):
@@ -158,7 +160,8 @@ class LinuxPeerCase(E2eCase):
                 program.expect_success(_PAIR_SECONDS_MAX)
         finally:
             for program in programs:
-                program.end()
+                with contextlib.suppress(ProcessFailed):  # what went wrong before is the reason
+                    program.end()
 
     def next_port(self):
         self._next_port += 1

@@ -46,7 +46,9 @@ class Monitor:
     def _execute(self, command, **arguments):
         self._socket.sendall(json.dumps({"execute": command, "arguments": arguments}).encode() + b"\n")
         while True:  # events come in between
-            answer = json.loads(self._lines.readline())
+            line = self._lines.readline()
+            assert line, f"qemu has ended before it answered {command}"
+            answer = json.loads(line)
             if "error" in answer:
                 raise AssertionError(f"qemu's {command}: {answer['error']['desc']}")
             if "return" in answer:

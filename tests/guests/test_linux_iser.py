@@ -55,13 +55,13 @@ class Iser(LinuxPeerCase):
         guest.run(f"dd if=/dev/sda of={copy} bs=256k iflag=direct")
         wanted = bytearray(self._disk())
         with open(copy, "rb") as read:
-            self.assertEqual(read.read(), wanted)
+            self.assertTrue(read.read() == wanted, "what the initiator read isn't what is on the disk")
         os.remove(copy)
         wanted[_WRITTEN_AT:_WRITTEN_AT + _WRITTEN] = os.urandom(_WRITTEN)
         with open(patch, "wb") as file:
             file.write(wanted[_WRITTEN_AT:_WRITTEN_AT + _WRITTEN])
         guest.run(f"dd if={patch} of=/dev/sda bs=64k seek={_WRITTEN_AT} oflag=direct,seek_bytes conv=fsync")
-        self.assertEqual(self._disk(), wanted)
+        self.assertTrue(self._disk() == wanted, "what the initiator wrote isn't on the disk")
         guest.run(f"iscsiadm -m node -T {_NAME} --logout")
         self.assertGreater(self.bytes_sent(self.uroce_end.daemon), _BYTES)
         for end in (self.uroce_end, self.rxe):

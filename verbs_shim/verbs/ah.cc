@@ -9,6 +9,7 @@
 #include "base/ipv4_mapped.h"
 #include "verbs_shim/objects/handle.h"
 #include "verbs_shim/objects/objects.h"
+#include "verbs_shim/rings/sends_to_address.h"
 #include "verbs_shim/socket/log.h"
 #include "verbs_shim/verbs/address.h"
 
@@ -129,6 +130,7 @@ ibv_ah* ibv_create_ah(ibv_pd* pd, ibv_ah_attr* attr) {
 }
 
 int ibv_destroy_ah(ibv_ah* base) {
+  await_sends_to(*base);
   const int error =
       destroy_handle("ibv_destroy_ah", base->context, Command::kDestroyAh, base->handle);
   if (error == 0) {

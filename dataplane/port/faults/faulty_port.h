@@ -68,7 +68,7 @@ class FaultyPort : public Port {
   }
   bool arm_wait(std::uint16_t queue) override { return inner_->arm_wait(queue); }
   void disarm_wait(std::uint16_t queue) override { inner_->disarm_wait(queue); }
-  [[nodiscard]] Time signal_delay_max(std::uint16_t queue) const override {
+  [[nodiscard]] Duration signal_delay_max(std::uint16_t queue) const override {
     return inner_->signal_delay_max(queue);
   }
   [[nodiscard]] bool needs_polling() const override { return inner_->needs_polling(); }

@@ -2,7 +2,8 @@
 
 // The responder's resources for reads and atomics (IBTA vol. 1, 9.7.5.1): what the peer
 // asked, how much of it is answered, and for atomics the saved result, so that a duplicate gets the
-// same answer again. A ring of the newest max_dest_rd_atomic requests in PSN order.
+// same answer again. A ring of the newest requests in PSN order, max_dest_rd_atomic of them rounded
+// up (Responder::resources).
 
 #include <algorithm>
 #include <cstdint>
@@ -45,7 +46,7 @@ constexpr std::uint32_t response_packets(std::uint32_t length, std::uint32_t mtu
 
 class ResourceRing {
  public:
-  // `limit`: max_dest_rd_atomic; 0 refuses every request. Keeps the newest that fit, which the peer
+  // `limit`: how many; 0 refuses every request. Keeps the newest that fit, which the peer
   // may ask for again, and all that aren't answered.
   void resize(std::uint32_t limit);
 

@@ -29,7 +29,15 @@ class PciDeviceTest : public testing::Test {
     if (!driver.empty()) {
       std::filesystem::create_symlink("../../../bus/pci/drivers/" + driver, device / "driver");
     }
-    std::filesystem::create_symlink("../../../kernel/iommu_groups/7", device / "iommu_group");
+    std::filesystem::create_directories(group());
+    std::filesystem::create_symlink(folder_ / "sys/kernel/iommu_groups/7", device / "iommu_group");
+  }
+  void given_in_group(const std::string& address, const std::string& driver) {
+    std::filesystem::create_directories(group() / address);
+    std::filesystem::create_symlink("../drivers/" + driver, group() / address / "driver");
+  }
+  [[nodiscard]] std::filesystem::path group() const {
+    return folder_ / "sys/kernel/iommu_groups/7/devices";
   }
   [[nodiscard]] std::string trouble() const {
     return pci_device_trouble(kAddress, folder_ / "sys", folder_ / "dev");
@@ -70,9 +78,27 @@ TEST_F(PciDeviceTest, ADeviceThatIsBoundAsItShouldBePointsAtTheLinesOfDpdk) {
 TEST_F(PciDeviceTest, TheFileOfItsGroupHasToBeAccessible) {
   given_device("vfio-pci");
   const std::string file = folder_ / "dev/vfio/7";
-  EXPECT_NE(trouble().find("; this user may not open " + file), std::string::npos) << trouble();
+  EXPECT_NE(trouble().find("; " + file + ": No such file"), std::string::npos) << trouble();
   std::ofstream{file};
-  EXPECT_EQ(trouble().find("may not open"), std::string::npos) << trouble();
+  EXPECT_EQ(trouble().find(file), std::string::npos) << trouble();
+}
+
+TEST_F(PciDeviceTest, AllDevicesOfAGroupHaveToBeTakenFromTheKernel) {
+  given_device("vfio-pci");
+  std::ofstream{folder_ / "dev/vfio/7"};
+  given_in_group("0000:00:03.0", "vfio-pci");
+  given_in_group("0000:00:1c.0", "pcieport");
+  EXPECT_EQ(trouble().find("same IOMMU group"), std::string::npos) << trouble();
+  given_in_group("0000:00:03.1", "e1000e");
+  EXPECT_NE(trouble().find("; the kernel drives 0000:00:03.1 (e1000e) of the same IOMMU group"),
+            std::string::npos)
+      << trouble();
+}
+
+TEST_F(PciDeviceTest, WithoutAnIommuTheFileHasAnotherName) {
+  given_device("vfio-pci");
+  std::ofstream{folder_ / "dev/vfio/noiommu-7"};
+  EXPECT_EQ(trouble().find("dev/vfio"), std::string::npos) << trouble();
 }
 
 }  // namespace

@@ -96,32 +96,6 @@ TEST_F(DatagramTest, WorkersSeeAddressHandlesOfTheirSession) {
   EXPECT_EQ(program.session.addresses().table().find(handle), nullptr);
 }
 
-// mckey destroys its address handle right after the post, when a sleeping worker hasn't read the
-// work request yet; a card's contains the address.
-TEST_F(DatagramTest, WhatWasPostedWithAnAddressHandleIsSentBeforeItGoes) {
-  EXPECT_EQ(modify(QpState::kInit, kToInitDatagram).header.error, 0);
-  EXPECT_EQ(modify(QpState::kRtr, kVerbsState).header.error, 0);
-  EXPECT_EQ(modify(QpState::kRts, kVerbsState | kVerbsSqPsn).header.error, 0);
-  const std::uint32_t handle = create_ah("10.0.0.7").as<abi::HandleReply>().handle;
-  const QpConfig& config = program.session.qps.find(qp)->qp->config();
-  abi::SendWr send{};
-  send.opcode = abi::WrOpcode::kSend;
-  send.ud.ah = handle;
-  send.ud.remote_qpn = config.qpn;
-  std::memcpy(const_cast<std::byte*>(config.send_entries), &send, sizeof(send));
-  config.send_control->producer.value.store(1);
-  abi::ring(*program.session.bells(config.worker).bells, config.doorbell_slot);
-  EXPECT_EQ(program.ask_about(abi::Command::kDestroyAh, handle).header.error, 0);
-  std::uint64_t frames = 0;
-  rig.quiescence().online(config.worker);
-  rig.card.engine().call(config.worker, [&](Worker& worker) {
-    worker.poll(rig.now);
-    frames = worker.counters().tx_frames;
-  });
-  rig.quiescence().offline(config.worker);
-  EXPECT_EQ(frames, 1U);
-}
-
 TEST_F(DatagramTest, ManyAddressHandlesComeAndGo) {
   for (int i = 0; i < 300; ++i) {
     const std::uint32_t handle = create_ah("10.0.0.7").as<abi::HandleReply>().handle;
