@@ -70,6 +70,8 @@ class Account : public std::enable_shared_from_this<Account> {
   [[nodiscard]] const User& user() const { return user_; }
   // No other account's, of those that there were; for whoever shares by user and needs no more.
   [[nodiscard]] std::uint64_t number() const { return number_; }
+  // Whether the user may have all that there is.
+  [[nodiscard]] bool administrator() const { return administrator_; }
 
   // All of them or none. ENOMEM with a sentence: which limit, how much of it is in use, what raises
   // it.

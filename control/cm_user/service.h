@@ -20,6 +20,7 @@
 #include "control/cm_user/id.h"
 #include "control/cm_user/mad_port.h"
 #include "control/cm_user/port_table.h"
+#include "shares/once_per_user.h"
 
 namespace uroce::control::cm_user {
 
@@ -33,6 +34,9 @@ class Service {
   [[nodiscard]] cm::Manager& manager() { return manager_; }
   [[nodiscard]] const cm::Manager& manager() const { return manager_; }
   [[nodiscard]] PortTable& ports() { return ports_; }
+  // The groups that programs have joined on devices.
+  using JoinedGroups = OncePerUser<std::pair<const Device*, Gid>>;
+  [[nodiscard]] JoinedGroups& joined_groups() { return joined_groups_; }
   [[nodiscard]] Time now() const { return host_.clock(); }
 
   // Registers an id under its serial number; every id of every program is registered.
@@ -94,6 +98,7 @@ class Service {
   cm::Manager manager_;
   MadPort mads_;
   PortTable ports_;
+  JoinedGroups joined_groups_{Limit::kJoinedGroups};
   std::uint64_t next_serial_ = 1;
   std::unordered_map<std::uint64_t, Id*> ids_;
   std::unordered_map<std::uint32_t, std::uint64_t> queue_pairs_;

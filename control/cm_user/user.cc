@@ -173,10 +173,14 @@ Result<Membership*> User::add_membership(Id& id, std::uint64_t uid, const Gid& g
   if (!charge) {
     return charge.error();
   }
-  if (Status status = id.device->join_group(group); !status) {
+  auto membership = std::make_unique<Membership>();
+  if (Status status = service_.joined_groups().use(*account_, {id.device, group}); !status) {
     return status.error();
   }
-  auto membership = std::make_unique<Membership>();
+  if (Status status = id.device->join_group(group); !status) {
+    service_.joined_groups().leave(account_->number(), {id.device, group});
+    return status.error();
+  }
   Membership* added = membership.get();
   added->charge = std::move(*charge);
   added->id = &id;
@@ -191,6 +195,7 @@ void User::remove_membership(std::uint32_t handle) noexcept {
   const std::unique_ptr<Membership> membership = memberships_.remove(handle);
   --membership->id->memberships;
   membership->id->device->leave_group(membership->group);
+  service_.joined_groups().leave(account_->number(), {membership->id->device, membership->group});
   membership->id->channel->take_if(
       [&](const UserEvent& event) { return event.membership == membership.get(); });
 }

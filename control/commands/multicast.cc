@@ -41,7 +41,7 @@ Result<Outcome> attach_multicast(Session& session, Request& request, Reply* /*re
   if (object.groups.contains(group)) {
     return Outcome::kReply;  // attached already: succeeds, as in Linux
   }
-  const Status status = session.card().groups().attach(object, group);
+  const Status status = session.card().groups().attach(object, *session.account(), group);
   return status ? Result<Outcome>(Outcome::kReply) : status.error();
 }
 

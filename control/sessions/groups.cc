@@ -15,30 +15,50 @@ void Groups::on_each_worker(const Change& change) {
   }
 }
 
-Status Groups::room(const QpObject& object, const Key& key) const {
+Status Groups::room(const QpObject& object, const Account& account, const Key& key) const {
   if (object.groups.size() >= kGroupsOfQpMax) {
     return Error{ENOMEM, "a queue pair is in at most " + std::to_string(kGroupsOfQpMax) +
                              " multicast groups"};
   }
   const auto found = members_.find(key);
-  if (found == members_.end() && members_.size() >= kGroupsMax) {
-    return Error{ENOMEM, "all " + std::to_string(kGroupsMax) + " multicast groups are taken"};
-  }
-  if (found != members_.end() && found->second >= kGroupMembersMax) {
+  const std::uint32_t all = found == members_.end() ? 0 : found->second;
+  if (all >= kGroupMembersMax) {
     return Error{ENOMEM, "a multicast group has at most " + std::to_string(kGroupMembersMax) +
                              " queue pairs here"};
+  }
+  // At most half of what the others leave, as with everything that users share.
+  const std::uint32_t own = of_users_.count(account.number(), key);
+  const std::uint32_t allowed = (kGroupMembersMax - (all - own) + 1) / 2;
+  if (own >= allowed && !account.administrator()) {
+    return Error{ENOMEM, "a user has at most half of the " + std::to_string(kGroupMembersMax) +
+                             " queue pairs that others leave in a multicast group: " +
+                             std::to_string(allowed)};
   }
   return ok();
 }
 
-Status Groups::attach(QpObject& object, const Gid& group) {
+Status Groups::attach(QpObject& object, Account& account, const Gid& group) {
   const QpConfig& qp = object.qp->config();
-  if (Status status = room(object, {qp.port, group}); !status) {
+  const Key key{qp.port, group};
+  if (Status status = room(object, account, key); !status) {
     return status;
   }
-  object.groups.insert(group);
-  ++members_[{qp.port, group}];
+  // Each of these may find no memory; the first two leave what the later ones can give back.
+  const auto members = members_.try_emplace(key).first;
+  Status charged = ok();
   try {
+    charged = of_users_.use(account, key);
+  } catch (const std::bad_alloc&) {
+    forget_if_empty(members);
+    throw;
+  }
+  if (!charged) {
+    forget_if_empty(members);
+    return charged;
+  }
+  ++members->second;
+  try {
+    object.groups.insert(group);
     on_each_worker([&](Worker& worker) { worker.attach(qp.port, group, qp.qpn); });
   } catch (const std::bad_alloc&) {
     detach(object, group);  // from the workers that know already
@@ -49,12 +69,19 @@ Status Groups::attach(QpObject& object, const Gid& group) {
 
 void Groups::detach(QpObject& object, const Gid& group) {
   const QpConfig& qp = object.qp->config();
+  const Key key{qp.port, group};
   on_each_worker([&](Worker& worker) { worker.detach(qp.port, group, qp.qpn); });
-  const auto found = members_.find({qp.port, group});
-  if (--found->second == 0) {
-    members_.erase(found);
-  }
+  of_users_.leave(qp.user, key);
+  const auto members = members_.find(key);
+  --members->second;
+  forget_if_empty(members);
   object.groups.erase(group);
+}
+
+void Groups::forget_if_empty(std::map<Key, std::uint32_t>::iterator members) {
+  if (members->second == 0) {
+    members_.erase(members);
+  }
 }
 
 }  // namespace uroce::control

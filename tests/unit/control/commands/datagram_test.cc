@@ -146,6 +146,29 @@ TEST_F(GroupTest, GroupsAreLeftWhenTheProgramEnds) {
   EXPECT_EQ(rig.card.groups().count(), 0U);
 }
 
+// Of a group's 240 queue pairs, and of all groups.
+TEST_F(GroupTest, AUserLeavesOthersHalf) {
+  Program one(rig, ::geteuid() + 1);
+  one.open();
+  Program other(rig, ::geteuid() + 2);
+  other.open();
+  const std::uint32_t ones_pd = one.make_pd();
+  const auto attached = [](Program& owner, std::uint32_t domain, const char* group) {
+    abi::MulticastRequest membership{};
+    membership.handle = make_qp(owner, domain);
+    std::copy_n(parse_ip(group)->bytes.begin(), 16, membership.gid);
+    return owner.ask(abi::Command::kAttachMulticast, membership);
+  };
+  for (std::uint32_t i = 0; i < kGroupMembersMax / 2; ++i) {
+    ASSERT_EQ(attached(one, ones_pd, "239.1.2.3").header.error, 0) << i;
+  }
+  const Answer refused = attached(one, ones_pd, "239.1.2.3");
+  EXPECT_EQ(refused.header.error, ENOMEM);
+  EXPECT_NE(refused.message().find("half of the 240"), std::string::npos) << refused.message();
+  EXPECT_EQ(attached(other, other.make_pd(), "239.1.2.3").header.error, 0);
+  EXPECT_EQ(rig.card.shares().used(Limit::kGroups), 2U) << "once for each user";
+}
+
 TEST_F(GroupTest, OnlyGroupsAndOnlyDatagrams) {
   EXPECT_EQ(attach("10.0.0.9").header.error, EINVAL);
   EXPECT_EQ(change(abi::Command::kAttachMulticast, "239.1.2.3", 4711).header.error, EINVAL);
