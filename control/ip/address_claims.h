@@ -22,7 +22,7 @@ class AddressClaims {
  public:
   // A claim that is older has ended: the other host may have another address now. (One that only
   // answers isn't heard: its answers go to others.)
-  static constexpr Duration kHeardFor = 10 * 60 * kNanosecondsPerSecond;
+  static constexpr Duration kHeardFor = Duration{10} * 60 * kNanosecondsPerSecond;
 
   // An address is announced to those who claim it no more often (RFC 5227, DEFEND_INTERVAL): else
   // three hosts with one address would answer each other without end.

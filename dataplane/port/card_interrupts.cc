@@ -14,11 +14,9 @@ bool take_signal(int descriptor) {
     return false;
   }
   std::uint64_t count = 0;
-  if (read(descriptor, &count, sizeof count) < 0) {
-    std::uint32_t uio_count = 0;
-    (void)!read(descriptor, &uio_count, sizeof uio_count);
-  }
-  return true;
+  std::uint32_t uio_count = 0;
+  return read(descriptor, &count, sizeof count) > 0 ||
+         read(descriptor, &uio_count, sizeof uio_count) > 0;
 }
 
 }  // namespace uroce

@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <cstring>
 #include <filesystem>
 #include <system_error>
 
@@ -57,7 +56,7 @@ std::string missing_for_vfio(const std::string& address, const std::string& devi
   const std::string file = dev + "/vfio/" + group;
   if (access(file.c_str(), R_OK | W_OK) != 0) {
     return errno == EACCES ? "; this user may not open " + file
-                           : "; " + file + ": " + std::strerror(errno);
+                           : "; " + file + ": " + std::generic_category().message(errno);
   }
   if (const std::string other = kernel_device_of(device + "/iommu_group/devices"); !other.empty()) {
     return "; the kernel drives " + other +

@@ -36,6 +36,7 @@ class PciDeviceTest : public testing::Test {
     std::filesystem::create_directories(group() / address);
     std::filesystem::create_symlink("../drivers/" + driver, group() / address / "driver");
   }
+  static void make_file(const std::filesystem::path& path) { const std::ofstream made(path); }
   [[nodiscard]] std::filesystem::path group() const {
     return folder_ / "sys/kernel/iommu_groups/7/devices";
   }
@@ -79,13 +80,13 @@ TEST_F(PciDeviceTest, TheFileOfItsGroupHasToBeAccessible) {
   given_device("vfio-pci");
   const std::string file = folder_ / "dev/vfio/7";
   EXPECT_NE(trouble().find("; " + file + ": No such file"), std::string::npos) << trouble();
-  std::ofstream{file};
+  make_file(file);
   EXPECT_EQ(trouble().find(file), std::string::npos) << trouble();
 }
 
 TEST_F(PciDeviceTest, AllDevicesOfAGroupHaveToBeTakenFromTheKernel) {
   given_device("vfio-pci");
-  std::ofstream{folder_ / "dev/vfio/7"};
+  make_file(folder_ / "dev/vfio/7");
   given_in_group("0000:00:03.0", "vfio-pci");
   given_in_group("0000:00:1c.0", "pcieport");
   EXPECT_EQ(trouble().find("same IOMMU group"), std::string::npos) << trouble();
@@ -97,7 +98,7 @@ TEST_F(PciDeviceTest, AllDevicesOfAGroupHaveToBeTakenFromTheKernel) {
 
 TEST_F(PciDeviceTest, WithoutAnIommuTheFileHasAnotherName) {
   given_device("vfio-pci");
-  std::ofstream{folder_ / "dev/vfio/noiommu-7"};
+  make_file(folder_ / "dev/vfio/noiommu-7");
   EXPECT_EQ(trouble().find("dev/vfio"), std::string::npos) << trouble();
 }
 
