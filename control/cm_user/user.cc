@@ -177,9 +177,15 @@ Result<Membership*> User::add_membership(Id& id, std::uint64_t uid, const Gid& g
   if (Status status = service_.joined_groups().use(*account_, {id.device, group}); !status) {
     return status.error();
   }
-  if (Status status = id.device->join_group(group); !status) {
+  Status joined = ok();
+  try {
+    joined = id.device->join_group(group);
+  } catch (const std::bad_alloc&) {
+    joined = Error{ENOMEM, "no memory for another multicast group"};
+  }
+  if (!joined) {
     service_.joined_groups().leave(account_->number(), {id.device, group});
-    return status.error();
+    return joined.error();
   }
   Membership* added = membership.get();
   added->charge = std::move(*charge);

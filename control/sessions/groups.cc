@@ -20,14 +20,13 @@ Status Groups::room(const QpObject& object, const Account& account, const Key& k
     return Error{ENOMEM, "a queue pair is in at most " + std::to_string(kGroupsOfQpMax) +
                              " multicast groups"};
   }
-  const auto found = members_.find(key);
-  const std::uint32_t all = found == members_.end() ? 0 : found->second;
+  const std::uint32_t all = members_.count(key);
   if (all >= kGroupMembersMax) {
     return Error{ENOMEM, "a multicast group has at most " + std::to_string(kGroupMembersMax) +
                              " queue pairs here"};
   }
   // At most half of what the others leave, as with everything that users share.
-  const std::uint32_t own = of_users_.count(account.number(), key);
+  const std::uint32_t own = members_.count(account.number(), key);
   const std::uint32_t allowed = (kGroupMembersMax - (all - own) + 1) / 2;
   if (own >= allowed && !account.administrator()) {
     return Error{ENOMEM, "a user has at most half of the " + std::to_string(kGroupMembersMax) +
@@ -43,20 +42,9 @@ Status Groups::attach(QpObject& object, Account& account, const Gid& group) {
   if (Status status = room(object, account, key); !status) {
     return status;
   }
-  // Each of these may find no memory; the first two leave what the later ones can give back.
-  const auto members = members_.try_emplace(key).first;
-  Status charged = ok();
-  try {
-    charged = of_users_.use(account, key);
-  } catch (const std::bad_alloc&) {
-    forget_if_empty(members);
-    throw;
-  }
-  if (!charged) {
-    forget_if_empty(members);
+  if (Status charged = members_.use(account, key); !charged) {
     return charged;
   }
-  ++members->second;
   try {
     object.groups.insert(group);
     on_each_worker([&](Worker& worker) { worker.attach(qp.port, group, qp.qpn); });
@@ -71,17 +59,8 @@ void Groups::detach(QpObject& object, const Gid& group) {
   const QpConfig& qp = object.qp->config();
   const Key key{qp.port, group};
   on_each_worker([&](Worker& worker) { worker.detach(qp.port, group, qp.qpn); });
-  of_users_.leave(qp.user, key);
-  const auto members = members_.find(key);
-  --members->second;
-  forget_if_empty(members);
+  members_.leave(qp.user, key);
   object.groups.erase(group);
-}
-
-void Groups::forget_if_empty(std::map<Key, std::uint32_t>::iterator members) {
-  if (members->second == 0) {
-    members_.erase(members);
-  }
 }
 
 }  // namespace uroce::control

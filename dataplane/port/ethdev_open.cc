@@ -98,7 +98,7 @@ Result<std::unique_ptr<Port>> EthdevPort::open(const std::string& spec,
                                                const PortOptions& options) {
   UROCE_CHECK(eal_is_running());
   std::unique_ptr<EthdevPort> port(new EthdevPort(spec, options));
-  const VdevSpec vdev = is_pci_address(spec) ? pci_device(spec, options.mtu)
+  const VdevSpec vdev = is_pci_address(spec) ? card_spec(spec, options.mtu)
                                              : complete_vdev(spec, options.mtu, options.queues);
   if (vdev.buffer_bytes_max != 0 && vdev.buffer_bytes > vdev.buffer_bytes_max) {
     return port->error(EMSGSIZE, "this driver carries an MTU of at most " +

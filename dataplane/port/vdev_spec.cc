@@ -61,7 +61,7 @@ constexpr std::uint32_t kCardHeader = 16;
 
 }  // namespace
 
-VdevSpec pci_device(std::string_view address, std::uint32_t mtu) {
+VdevSpec card_spec(std::string_view address, std::uint32_t mtu) {
   VdevSpec spec;
   spec.name = address;
   const std::uint32_t bytes = mtu + kEthernetOverhead + kCardHeader;

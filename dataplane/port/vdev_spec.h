@@ -31,7 +31,7 @@ struct VdevSpec {
 };
 
 // A card, which takes no arguments.
-[[nodiscard]] VdevSpec pci_device(std::string_view address, std::uint32_t mtu);
+[[nodiscard]] VdevSpec card_spec(std::string_view address, std::uint32_t mtu);
 
 [[nodiscard]] VdevSpec complete_vdev(std::string_view spec, std::uint32_t mtu,
                                      std::uint16_t queues);

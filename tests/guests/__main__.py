@@ -1,7 +1,7 @@
 """Runs the cases that need a machine of their own: a guest with Debian's kernel, beside daemons on this machine.
 
   /usr/bin/python3 tests/guests                    all cases against build/
-  /usr/bin/python3 tests/guests verbs udp          those whose name has all the words
+  /usr/bin/python3 tests/guests linux udp          those whose name has all the words
   /usr/bin/python3 tests/guests --uroced OLD       against another tree's daemon
 """
 

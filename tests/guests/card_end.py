@@ -28,10 +28,10 @@ class CardEnd:
         guest.run(_BIND.format(driver=driver, card=card))
         self.environment = {"UROCE_SOCKET": _SOCKET, "LD_LIBRARY_PATH": setting.tree.shim}
 
-    def start_daemon(self, *arguments):
+    def start_daemon(self):
         self.daemon = self.guest.start(
             [*self._setting.tree.uroced, "--port", self.card, "--ip", f"{self.address}/24", "--ip", f"{self.address_v6}/64", "--mtu", MTU,
-             "--socket", _SOCKET, *arguments], f"{self._setting.next_number()}-uroced")
+             "--socket", _SOCKET], f"{self._setting.next_number()}-uroced")
         wait_until(lambda: self.link_is(True), _READY_SECONDS_MAX, "uroced's card with a link")
 
     def stop_daemon(self):

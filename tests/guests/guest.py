@@ -31,7 +31,7 @@ class Guest:
     are then those of /sys/bus/pci. `namespace` is where qemu runs, so where its taps are."""
 
     def __init__(self, setting, networks=(), devices=(), arguments=(), namespace=None, iommu=False, huge_pages=0,
-                 memory_mib=1024, kernel_arguments=""):
+                 memory_mib=1024):
         setting.need("qemu-system-x86_64", "busybox")
         setting.need_root("a guest's root is this machine's, with its file owners")
         self._setting, self._number, self._pending = setting, 0, b""
@@ -41,7 +41,7 @@ class Guest:
         initramfs = os.path.join(setting.folder, "initramfs")
         write_initramfs(initramfs, self.kernel)
         kernel_arguments = " ".join([_KERNEL_ARGUMENTS, f"hugepages={huge_pages}", *(["intel_iommu=on iommu=pt"] if iommu else []),
-                                     kernel_arguments, f"UROCE_AGENT={_HERE}/agent.py", f"UROCE_MODULES={self.kernel.modules}",
+                                     f"UROCE_AGENT={_HERE}/agent.py", f"UROCE_MODULES={self.kernel.modules}",
                                      f"UROCE_LOGS={setting.logs}"])
         with socket.socket(socket.AF_UNIX) as listener:
             path = os.path.join(setting.folder, "agent.sock")

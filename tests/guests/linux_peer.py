@@ -20,6 +20,7 @@ from harness.wires import MTU
 
 PORTS = {"udp": "udp,iface=tap0",
          "af_packet": "net_af_packet0,iface=tap0,blocksz=65536,framesz=16384,framecnt=1024,qdisc_bypass=1"}
+INTEGRITY = Shape(port=("--port",), serve=("--server",), connect=("--connect",))  # apps/integrity
 _TAP = "tap,id=net,ifname=tap0,script=no,downscript=no"
 _CARD = f"virtio-net-pci,netdev=net,host_mtu={MTU},romfile="
 _LISTEN_SECONDS_MAX = 30

@@ -8,9 +8,8 @@ from card_end import CardEnd
 from ends import RxeEnd
 from guest import Guest
 from harness.process import wait_until
-from harness.programs import Shape
 from harness.wires import MTU
-from linux_peer import LinuxPeerCase
+from linux_peer import INTEGRITY, LinuxPeerCase
 from monitor import Monitor
 
 _CARD, _RXE_CARD = "0000:00:03.0", "0000:00:02.0"
@@ -18,7 +17,6 @@ _LINK_SECONDS_MAX = 30
 _START_SECONDS_MAX = 60
 _USER = "daemon"  # of Debian's base system
 _AS_USER = ("setpriv", "--reuid", _USER, "--regid", _USER, "--clear-groups", "--inh-caps=-all")
-_INTEGRITY = Shape(port=("--port",), serve=("--server",), connect=("--connect",))
 _OPERATIONS = 20_000 if os.environ.get("UROCE_E2E_LONG") else 1_000
 
 
@@ -44,7 +42,7 @@ class CardCase(LinuxPeerCase):
         self.run_pair("ib_write_bw", "-F", "-x", "GID", "-n", 50, "-s", 65536)
         common = ("-a", "SERVER", "-p", "PORT", "-C", 10, "-V")
         self.run_cm_pair(["rping", "-s", *common], ["rping", "-c", *common])
-        self.run_pair(self.tree.integrity, "--gid-index", "GID", "--ops", _OPERATIONS, "--srq", shape=_INTEGRITY)
+        self.run_pair(self.tree.integrity, "--gid-index", "GID", "--ops", _OPERATIONS, "--srq", shape=INTEGRITY)
 
     def ping(self):
         self.run_pair("ibv_rc_pingpong", "-g", "GID", "-c", "-n", 50, servers=("uroce",))

@@ -4,8 +4,7 @@ the client."""
 import filecmp
 import os
 
-from harness.programs import Shape
-from linux_peer import LinuxPeerCase
+from linux_peer import INTEGRITY, LinuxPeerCase
 
 _LONG = bool(os.environ.get("UROCE_E2E_LONG"))
 _PINGPONG = ("-g", "GID", "-n", 200)
@@ -22,7 +21,6 @@ _BANDWIDTH = {
     "ib_atomic_bw": (("-n", 100, "-q", 4), ("-n", 100, "-b"), ("-n", 100, "-A", "CMP_AND_SWAP")),
 }
 _LATENCY = ("ib_write_lat", "ib_send_lat", *(("ib_read_lat", "ib_atomic_lat") if _LONG else ()))
-_INTEGRITY = Shape(port=("--port",), serve=("--server",), connect=("--connect",))
 
 
 class Programs(LinuxPeerCase):
@@ -107,7 +105,7 @@ class Integrity(LinuxPeerCase):
     _operations = 50_000 if _LONG else 4_000
 
     def _integrity(self, *arguments):
-        self.run_pair(self.tree.integrity, "--gid-index", "GID", "--ops", self._operations, *arguments, shape=_INTEGRITY)
+        self.run_pair(self.tree.integrity, "--gid-index", "GID", "--ops", self._operations, *arguments, shape=INTEGRITY)
 
     def test_udp(self):
         self.join("udp")

@@ -70,7 +70,7 @@ TEST(VdevSpec, GivesDriversRoomForTheMtu) {
 // ixgbe takes buffers in units of a KiB, virtio puts 12 bytes in front of a frame.
 TEST(VdevSpec, GivesCardsWholeUnitsForAFrameAndTheirOwnHeader) {
   for (const std::uint32_t mtu : {576U, 1'500U, 4'200U, 9'000U, 9'600U}) {
-    const VdevSpec card = pci_device("0000:03:00.0", mtu);
+    const VdevSpec card = card_spec("0000:03:00.0", mtu);
     EXPECT_EQ(card.name, "0000:03:00.0");
     EXPECT_GE(card.buffer_bytes, mtu + kEthernetOverhead + 12);
     EXPECT_EQ(card.buffer_bytes % 1'024, 0U);

@@ -1,12 +1,12 @@
 #include "dataplane/port/pci_device.h"
 
 #include <gtest/gtest.h>
-#include <unistd.h>
 
-#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <string>
+
+#include "tests/unit/temporary_folder.h"
 
 namespace uroce::test {
 namespace {
@@ -16,12 +16,7 @@ const std::string kAddress = "0000:00:03.0";
 // Folders as the kernel fills them.
 class PciDeviceTest : public testing::Test {
  protected:
-  PciDeviceTest() {
-    std::string name = testing::TempDir() + "/pci-XXXXXX";
-    folder_ = mkdtemp(name.data());
-    std::filesystem::create_directories(folder_ / "dev/vfio");
-  }
-  ~PciDeviceTest() override { std::filesystem::remove_all(folder_); }
+  PciDeviceTest() { std::filesystem::create_directories(folder_ / "dev/vfio"); }
 
   void given_device(const std::string& driver) {
     const auto device = folder_ / "sys/bus/pci/devices" / kAddress;
@@ -44,7 +39,8 @@ class PciDeviceTest : public testing::Test {
     return pci_device_trouble(kAddress, folder_ / "sys", folder_ / "dev");
   }
 
-  std::filesystem::path folder_;
+  TemporaryFolder temporary_;
+  std::filesystem::path folder_{temporary_.path()};
 };
 
 TEST(PciAddress, TheDomainIsAdded) {

@@ -33,6 +33,7 @@ TEST_F(OncePerUserTest, ChargesTheFirstUseAndReturnsTheLast) {
   ASSERT_TRUE(groups.use(*other, 7));
   EXPECT_EQ(other->used(Limit::kGroups), 1U) << "each user pays";
   EXPECT_EQ(groups.count(one->number(), 7), 3U);
+  EXPECT_EQ(groups.count(7), 4U) << "of both";
   for (int left = 3; left > 0; --left) {
     EXPECT_EQ(one->used(Limit::kGroups), 1U);
     groups.leave(one->number(), 7);

@@ -15,19 +15,7 @@ class SendsToAddress : public VerbsFixture {
   void SetUp() override {
     VerbsFixture::SetUp();
     EXPECT_EQ(ibv_destroy_qp(qp), 0);
-    ibv_qp_init_attr attr{};
-    attr.send_cq = attr.recv_cq = cq;
-    attr.cap = {.max_send_wr = 4,
-                .max_recv_wr = 4,
-                .max_send_sge = 2,
-                .max_recv_sge = 2,
-                .max_inline_data = 32};
-    attr.qp_type = IBV_QPT_UD;
-    qp = ibv_create_qp(pd, &attr);
-    ASSERT_NE(qp, nullptr);
-    ibv_qp_attr rts{};
-    rts.qp_state = IBV_QPS_RTS;
-    ASSERT_EQ(ibv_modify_qp(qp, &rts, IBV_QP_STATE), 0);
+    make_qp(IBV_QPT_UD);
   }
   ibv_ah* address(std::uint32_t handle) {
     ibv_ah_attr attr{};

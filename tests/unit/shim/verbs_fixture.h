@@ -38,7 +38,7 @@ class VerbsFixture : public testing::Test {
   }
 
   // A further queue pair, in RESET.
-  ibv_qp* create_qp() {
+  ibv_qp* create_qp(ibv_qp_type type = IBV_QPT_RC) {
     ibv_qp_init_attr_ex attr{};
     attr.send_cq = attr.recv_cq = cq;
     attr.cap = {.max_send_wr = 4,
@@ -46,15 +46,16 @@ class VerbsFixture : public testing::Test {
                 .max_send_sge = 2,
                 .max_recv_sge = 2,
                 .max_inline_data = 32};
-    attr.qp_type = IBV_QPT_RC;
+    attr.qp_type = type;
     attr.pd = pd;
     attr.comp_mask = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
-    attr.send_ops_flags = IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_RDMA_WRITE;
+    attr.send_ops_flags =
+        IBV_QP_EX_WITH_SEND | (type == IBV_QPT_UD ? 0U : std::uint64_t{IBV_QP_EX_WITH_RDMA_WRITE});
     return ibv_create_qp_ex(context, &attr);
   }
 
-  void make_qp() {
-    qp = create_qp();
+  void make_qp(ibv_qp_type type = IBV_QPT_RC) {
+    qp = create_qp(type);
     ASSERT_NE(qp, nullptr);
     qp_cookie = daemon.last_cookie();
     ibv_qp_attr rts{};

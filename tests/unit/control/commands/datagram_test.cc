@@ -121,12 +121,12 @@ TEST_F(GroupTest, QueuePairsComeAndGo) {
   EXPECT_EQ(attach("239.1.2.3").header.error, 0);
   EXPECT_EQ(attach("239.1.2.3").header.error, 0) << "attaching twice is no error, as in Linux";
   EXPECT_EQ(attach("ff0e::1").header.error, 0);
-  EXPECT_EQ(rig.card.groups().count(), 2U);
+  EXPECT_EQ(rig.card.shares().used(Limit::kGroups), 2U);
   EXPECT_EQ(program.ask_about(abi::Command::kDestroyQp, qp).header.error, EBUSY);
   EXPECT_EQ(detach("239.1.2.3").header.error, 0);
   EXPECT_EQ(detach("239.1.2.3").header.error, EINVAL);
   EXPECT_EQ(detach("ff0e::1").header.error, 0);
-  EXPECT_EQ(rig.card.groups().count(), 0U);
+  EXPECT_EQ(rig.card.shares().used(Limit::kGroups), 0U);
   EXPECT_EQ(program.ask_about(abi::Command::kDestroyQp, qp).header.error, 0);
 }
 
@@ -141,9 +141,9 @@ TEST_F(GroupTest, GroupsAreLeftWhenTheProgramEnds) {
     membership.handle = other.ask(abi::Command::kCreateQp, request).as<abi::CreateQpReply>().handle;
     std::copy_n(parse_ip("239.1.2.3")->bytes.begin(), 16, membership.gid);
     EXPECT_EQ(other.ask(abi::Command::kAttachMulticast, membership).header.error, 0);
-    EXPECT_EQ(rig.card.groups().count(), 1U);
+    EXPECT_EQ(rig.card.shares().used(Limit::kGroups), 1U);
   }
-  EXPECT_EQ(rig.card.groups().count(), 0U);
+  EXPECT_EQ(rig.card.shares().used(Limit::kGroups), 0U);
 }
 
 // Of a group's 240 queue pairs, and of all groups.
