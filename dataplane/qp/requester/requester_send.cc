@@ -1,58 +1,15 @@
 // What the requester sends next, and the packets of SEND and WRITE messages.
 
 #include <algorithm>
-#include <array>
 
 #include "dataplane/qp/memory/memory.h"
 #include "dataplane/qp/opcode_for.h"
 #include "dataplane/qp/qp.h"
+#include "dataplane/qp/requester/message_opcode.h"
 #include "dataplane/qp/requester/requester.h"
 #include "dataplane/wire/psn.h"
 
 namespace uroce {
-namespace {
-
-using abi::WrOpcode;
-
-// The BTH opcodes of a message's packets, by their place in it: middle, last, first, only.
-using MessageOpcodes = std::array<Opcode, 4>;
-
-constexpr MessageOpcodes message_opcodes(WrOpcode opcode) {
-  switch (opcode) {
-    case WrOpcode::kSend:
-      return {Opcode::kRcSendMiddle, Opcode::kRcSendLast, Opcode::kRcSendFirst,
-              Opcode::kRcSendOnly};
-    case WrOpcode::kSendWithImm:
-      return {Opcode::kRcSendMiddle, Opcode::kRcSendLastImm, Opcode::kRcSendFirst,
-              Opcode::kRcSendOnlyImm};
-    case WrOpcode::kSendWithInv:
-      return {Opcode::kRcSendMiddle, Opcode::kRcSendLastInv, Opcode::kRcSendFirst,
-              Opcode::kRcSendOnlyInv};
-    case WrOpcode::kRdmaWriteWithImm:
-      return {Opcode::kRcWriteMiddle, Opcode::kRcWriteLastImm, Opcode::kRcWriteFirst,
-              Opcode::kRcWriteOnlyImm};
-    default:
-      return {Opcode::kRcWriteMiddle, Opcode::kRcWriteLast, Opcode::kRcWriteFirst,
-              Opcode::kRcWriteOnly};
-  }
-}
-
-// Of all work requests that make messages.
-constexpr auto kMessageOpcodes = [] {
-  std::array<MessageOpcodes, static_cast<std::size_t>(WrOpcode::kSendWithInv) + 1> opcodes{};
-  for (std::size_t i = 0; i < opcodes.size(); ++i) {
-    opcodes[i] = message_opcodes(static_cast<WrOpcode>(i));
-  }
-  return opcodes;
-}();
-
-// REQUIRES: the work request makes a message.
-Opcode pick(WrOpcode opcode, bool first, bool last) {
-  return kMessageOpcodes[static_cast<std::size_t>(opcode)]
-                        [(first ? std::size_t{2} : std::size_t{0}) + (last ? 1 : 0)];
-}
-
-}  // namespace
 
 bool Requester::sending() const {
   const QpState state = qp_.attributes_.state;
@@ -196,7 +153,7 @@ std::uint32_t Requester::transmit(Turn& turn, std::uint32_t bytes_max) {
     }
     return false;
   }
-  if (entry.opcode == WrOpcode::kRdmaRead && !take_read_credits(entry, turn)) {
+  if (entry.opcode == abi::WrOpcode::kRdmaRead && !take_read_credits(entry, turn)) {
     return false;
   }
   if (message_timer_.times(begun_index_)) [[unlikely]] {
@@ -263,11 +220,11 @@ std::uint32_t Requester::send_next(Turn& turn) {
 // Requests with a response beyond an acknowledgement.
 std::uint32_t Requester::send_request(const SendEntry& entry, Turn& turn) {
   switch (entry.opcode) {
-    case WrOpcode::kRdmaRead:
+    case abi::WrOpcode::kRdmaRead:
       return send_read(entry, turn);
-    case WrOpcode::kAtomicWrite:
+    case abi::WrOpcode::kAtomicWrite:
       return send_atomic_write(entry, turn);
-    case WrOpcode::kFlush:
+    case abi::WrOpcode::kFlush:
       return send_flush(entry, turn);
     default:
       return send_atomic(entry, turn);
@@ -295,8 +252,8 @@ Headers Requester::message_headers(const SendEntry& entry, std::uint32_t first,
                                    std::uint32_t packets) const {
   const bool last = first + packets == entry.packet_count;
   return {
-      .opcode = opcode_for(qp_.config_.type, pick(entry.opcode, first == 0, last)),
-      .solicited = last && entry.has(abi::kSolicited) && entry.opcode != WrOpcode::kRdmaWrite,
+      .opcode = opcode_for(qp_.config_.type, message_opcode(entry.opcode, first == 0, last)),
+      .solicited = last && entry.has(abi::kSolicited) && entry.opcode != abi::WrOpcode::kRdmaWrite,
       .dest_qpn = qp_.attributes_.dest_qpn,
       .psn = cursor_psn_,
       .reth = {.address = entry.remote_address, .rkey = entry.rkey, .length = entry.length},
