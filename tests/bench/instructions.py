@@ -21,7 +21,7 @@ import tempfile
 FEWER, MORE = 4096, 16384  # messages
 WAYS = ("frames", "direct", "spread")
 # The limits of --budget, slightly above the current counts: a change that exceeds them must justify it.
-BUDGET = {"frames": 2200, "direct": 1240, "spread": 2640}
+BUDGET = {"frames": 2200, "direct": 1240, "spread": 2660}
 SKIPPED = 77  # meson's word for it
 OTHER = "libraries"  # memcpy, sigsetjmp, DPDK's
 

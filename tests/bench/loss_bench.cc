@@ -1,6 +1,7 @@
 // The cost of loss: two engines over a link of 25 Gb/s in virtual time, so that the figures are the
 // same on every machine. Goodput of 64 KiB messages, 16 of them outstanding, with loss in both
-// directions, relative to the same without loss; and the extra delay of a small WRITE.
+// directions, relative to the same without loss; the extra delay of a small WRITE; and what a
+// receiver that is slower than its sender costs, by RNR NAKs.
 //
 //   build/tests/bench/loss_bench [--json] [--brief]
 
@@ -41,11 +42,13 @@ struct Setting {
   Duration length = 200 * kNanosecondsPerMillisecond;
   Recovery sender = Recovery::kSelective;
   Recovery receiver = Recovery::kSelective;
-  bool network = false;  // shared with others: the window begins with 32 KiB
+  bool network = false;        // shared with others: the window begins with 32 KiB
+  Duration receive_every = 0;  // the receiver posts so seldom; 0: as soon as there is room
 };
 
 struct Result {
   double bytes_per_us = 0;
+  double sent_of_needed = 0;          // request packets, relative to those sent for the first time
   std::vector<Duration> latencies{};  // of each message, sorted
 };
 
@@ -78,7 +81,7 @@ class LossRun {
     std::uint64_t sent = 0;
     std::uint64_t receives = 0;
     while (now_ < setting_.length) {
-      for (; takes_receives() && receives < done + 2 * setting_.depth; ++receives) {
+      for (; receives < receives_wanted(done); ++receives) {
         post_receive(receives);
       }
       for (; sent < done + setting_.depth; ++sent) {
@@ -97,6 +100,9 @@ class LossRun {
     }
     result.bytes_per_us =
         1e3 * static_cast<double>(done * setting_.bytes) / static_cast<double>(setting_.length);
+    const RoceCounters& counters = a_end_->qp.counters();
+    result.sent_of_needed = 1 + static_cast<double>(counters.requests_resent) /
+                                    static_cast<double>(counters.requests_sent);
     std::sort(result.latencies.begin(), result.latencies.end());
     return result;
   }
@@ -115,7 +121,14 @@ class LossRun {
     sim::connect(*a_, *a_end_, attributes, *b_, *b_end_, attributes, now_);
   }
 
-  [[nodiscard]] bool takes_receives() const { return setting_.opcode == WrOpcode::kSend; }
+  // How many receives the program has posted by now.
+  [[nodiscard]] std::uint64_t receives_wanted(std::uint64_t done) const {
+    if (setting_.opcode != WrOpcode::kSend) {
+      return 0;
+    }
+    const std::uint64_t room = done + 2 * setting_.depth;
+    return setting_.receive_every == 0 ? room : std::min(room, now_ / setting_.receive_every);
+  }
 
   void post(std::uint64_t number) {
     const std::size_t offset = number % setting_.depth * setting_.bytes;
@@ -254,6 +267,21 @@ void measure_late(Bench* bench) {
   bench->figures.note("late_8b_extra_us", late(0.01) - late(0));
 }
 
+// A receiver that posts one receive at a time, at a fifth of what the link carries and more seldom.
+// Each missing one is an RNR NAK, with the shortest timer.
+void measure_slow_receiver(Bench* bench) {
+  for (const Duration us : {100, 1'000}) {
+    const Setting setting{.opcode = WrOpcode::kSend,
+                          .length = kNanosecondsPerSecond,
+                          .receive_every = us * kNanosecondsPerMicrosecond};
+    const Result result = bench->run(setting);
+    const std::string name = "slow_receiver_" + std::to_string(us) + "us_";
+    bench->figures.note(name + "of_its_rate",
+                        result.bytes_per_us * static_cast<double>(us) / kBulkBytes);
+    bench->figures.note(name + "sent_of_needed", result.sent_of_needed);
+  }
+}
+
 }  // namespace
 }  // namespace uroce::bench
 
@@ -265,6 +293,7 @@ int main(int argc, char** argv) {
   measure_network(&bench);
   measure_long(&bench);
   measure_late(&bench);
+  measure_slow_receiver(&bench);
   bench.figures.print(has_flag(argc, argv, "--json"));
   return 0;
 }

@@ -123,6 +123,9 @@ void Requester::progressed(std::uint32_t unacked_psn_before, const Turn& turn) {
   repair_.advanced(unacked_psn_, turn.now);
   out_of_order_.passed(unacked_psn_before, unacked_psn_);
   scoreboard_.passed(unacked_psn_before, unacked_psn_);
+  if (receiver_window_.limited()) [[unlikely]] {
+    receiver_took();
+  }
   if (psn_distance(unacked_psn_before, cursor_psn_) <
       psn_distance(unacked_psn_before, unacked_psn_)) {
     move_cursor_to_unacked();  // forwards: what was about to be sent again has arrived meanwhile

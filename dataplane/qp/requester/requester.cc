@@ -113,6 +113,7 @@ void Requester::forget_outstanding() {
   round_trip_.cancel();
   message_timer_.stop();
   peer_buffering_ = PeerBuffering();
+  receiver_window_ = ReceiverWindow();
   scoreboard_ = SackScoreboard();
   out_of_order_.clear();
   probed_ = false;

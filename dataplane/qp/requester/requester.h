@@ -42,6 +42,7 @@
 #include "dataplane/qp/queues/send_queue.h"
 #include "dataplane/qp/recovery/out_of_order.h"
 #include "dataplane/qp/recovery/peer_buffering.h"
+#include "dataplane/qp/recovery/receiver_window.h"
 #include "dataplane/qp/recovery/repair.h"
 #include "dataplane/qp/recovery/retry_budget.h"
 #include "dataplane/qp/recovery/sack_scoreboard.h"
@@ -168,6 +169,9 @@ class Requester {
   // Whether what is sent again from the cursor on goes on by itself.
   [[nodiscard]] bool resends_freely() const;
   [[nodiscard]] inline bool may_begin(const SendEntry& entry) const;
+  // Whether the peer may not be ready to receive the message at the cursor.
+  [[nodiscard]] inline bool receiver_doubtful() const;
+  [[nodiscard]] inline bool held_for_receiver() const;
   [[nodiscard]] inline bool stream_has_work() const;
   inline bool next_ready(Turn& turn);
   inline void prepare(SendEntry& entry) const;
@@ -271,6 +275,8 @@ class Requester {
   void reduce_window();
   bool retry_early(Turn& turn);
   void retry_implied(Turn& turn);
+  void receiver_not_ready();
+  [[gnu::noinline]] void receiver_took();
   void wait_for_receiver(Duration duration, Turn& turn);
   void wait_for_busy_peer(Duration duration, Turn& turn);
 
@@ -317,12 +323,13 @@ class Requester {
   std::uint8_t rnr_retries_left_ = 0;
   bool draining_ = false;
   bool drained_announced_ = false;
-  bool ack_requested_ = false;         // since the cursor or unacked_psn_ went elsewhere
-  bool rnr_waiting_ = false;           // until timer_, then from unacked_psn_ on again
-  bool retried_early_ = false;         // without a timeout, since unacked_psn_ moved last
-  bool loss_shown_ = false;            // by a gap, since the timer ran out last
-  bool send_parked_ = false;           // memory of the entry at the cursor isn't resident
-  bool receive_parked_ = false;        // memory for the response to unacked_psn_ isn't resident
+  bool ack_requested_ = false;   // since the cursor or unacked_psn_ went elsewhere
+  bool rnr_waiting_ = false;     // until timer_, then from unacked_psn_ on again
+  bool retried_early_ = false;   // without a timeout, since unacked_psn_ moved last
+  bool loss_shown_ = false;      // by a gap, since the timer ran out last
+  bool send_parked_ = false;     // memory of the entry at the cursor isn't resident
+  bool receive_parked_ = false;  // memory for the response to unacked_psn_ isn't resident
+  ReceiverWindow receiver_window_;
   std::uint32_t silent_timeouts_ = 0;  // since the peer was heard last
   std::uint32_t hole_count_ = 0;       // not 0: the cursor stands at a hole of so many PSNs
   static constexpr std::uint64_t kNotExecuted = 0;

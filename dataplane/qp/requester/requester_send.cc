@@ -34,8 +34,17 @@ bool Requester::sending() const {
          psn_distance(unacked_psn_, ack_requested_psn_) >= psn_distance(unacked_psn_, cursor_psn_);
 }
 
+[[gnu::always_inline]] inline bool Requester::receiver_doubtful() const {
+  return receiver_window_.limited() && !receiver_window_.covers(cursor_index_);
+}
+
+// While nothing else is outstanding, one packet asks whether it is.
+[[gnu::always_inline]] inline bool Requester::held_for_receiver() const {
+  return receiver_doubtful() && cursor_psn_ != unacked_psn_;
+}
+
 [[gnu::always_inline]] inline bool Requester::may_begin(const SendEntry& entry) const {
-  if (entry.stage == SendStage::kRefused) {
+  if (entry.stage == SendStage::kRefused || held_for_receiver()) {
     return false;
   }
   if (entry.local()) {
@@ -67,7 +76,7 @@ bool Requester::has_work() const {
     return false;
   }
   if (begun) {
-    return queue_.entry(cursor_index_).stage != SendStage::kRefused;
+    return queue_.entry(cursor_index_).stage != SendStage::kRefused && !held_for_receiver();
   }
   if (draining_ || waits_to_go_directly()) {
     return false;
@@ -305,7 +314,7 @@ std::uint32_t Requester::refuse_begun(abi::WcStatus status, Failure failure, Tur
 // last of a message, and some before it.
 bool Requester::needs_ack_request(const SendEntry& entry) const {
   return psn_add(cursor_psn_, 1) == entry.end_psn() || entry.wants_response() || hole_count_ != 0 ||
-         cursor_psn_ % kAckRequestEvery == 0 || window_left() <= 1;
+         cursor_psn_ % kAckRequestEvery == 0 || window_left() <= 1 || receiver_doubtful();
 }
 
 // Of the packet at the cursor, before sent() moves that on.

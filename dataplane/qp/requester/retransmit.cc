@@ -10,7 +10,8 @@
 //   a sequence NAK               of a peer that buffers nothing: it misses the packet that it names
 //   an implied NAK               an answer came that passes a READ or atomic without its own, and
 //                                there is no room to buffer it
-//   the end of an RNR wait       not a retry of retry_cnt
+//   the end of an RNR wait       not a retry of retry_cnt; receiver_window.h says how much of it
+//                                goes at once
 //   requester_repair.cc          what it sends packet by packet isn't worth it: the probes move
 //                                one packet each, there are too many holes, or the peer buffered
 //                                nothing behind the packet that was sent alone. Not a retry of
@@ -101,7 +102,28 @@ void Requester::retry_implied(Turn& turn) {
   }
 }
 
+// An RNR NAK of the packet at unacked_psn_. It may also mean that the peer waits for a page, in the
+// middle of a message: that packet's message has its receive.
+void Requester::receiver_not_ready() {
+  const SendEntry& entry = queue_.entry(queue_.tail());
+  const bool takes_here = entry.opcode == abi::WrOpcode::kRdmaWriteWithImm
+                              ? psn_add(unacked_psn_, 1) == entry.end_psn()
+                              : unacked_psn_ == entry.first_psn;
+  if (entry.takes_receive() && takes_here) {
+    receiver_window_.not_ready(queue_.tail());
+  }
+}
+
+// unacked_psn_ has advanced: the peer has taken all messages before it, and has the receive of the
+// one that it lies in.
+void Requester::receiver_took() {
+  const std::uint32_t tail = queue_.tail();
+  const bool inside = tail != begun_index_ && unacked_psn_ != queue_.entry(tail).first_psn;
+  receiver_window_.taken(inside ? tail + 1 : tail);
+}
+
 void Requester::wait_for_receiver(Duration duration, Turn& turn) {
+  receiver_not_ready();
   move_cursor_to_unacked();
   rnr_waiting_ = true;
   timer_ = turn.now + duration;
@@ -113,6 +135,7 @@ void Requester::wait_for_receiver(Duration duration, Turn& turn) {
 void Requester::wait_for_busy_peer(Duration duration, Turn& turn) {
   const Time until = turn.now + duration;
   const bool last = rnr_retries_left_ == 0 && timer_ != kNever;
+  receiver_not_ready();
   rnr_waiting_ = true;
   timer_ = last ? std::max(until, timer_) : until;
 }
