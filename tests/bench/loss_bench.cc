@@ -25,11 +25,13 @@ constexpr std::uint32_t kDepth = 16;
 constexpr std::uint32_t kBulkBytes = 64U << 10U;
 constexpr std::uint32_t kSmallBytes = 8;
 constexpr std::uint32_t kMtu = 4'096;
+constexpr Duration kShortRoundTrip = 10 * kNanosecondsPerMicrosecond;
 constexpr Duration kRoundTrip = 50 * kNanosecondsPerMicrosecond;
 // A long path: as much is posted as the peer may buffer besides a window, or the program itself
 // would wait for each repair.
 constexpr Duration kLongRoundTrip = 10 * kNanosecondsPerMillisecond;
 constexpr std::uint32_t kLongDepth = 64;
+constexpr Duration kBatchPause = 30 * kNanosecondsPerMicrosecond;
 constexpr Duration kTurn = 500;  // ns: of a worker that has something to do
 constexpr Duration kBriefFactor = 10;
 
@@ -42,8 +44,10 @@ struct Setting {
   Duration length = 200 * kNanosecondsPerMillisecond;
   Recovery sender = Recovery::kSelective;
   Recovery receiver = Recovery::kSelective;
-  bool network = false;        // shared with others: the window begins with 32 KiB
-  Duration receive_every = 0;  // the receiver posts so seldom; 0: as soon as there is room
+  bool network = false;  // shared with others: the window begins with 32 KiB
+  // How a receiver's program posts. 0: as soon as there is room.
+  Duration receive_every = 0;
+  std::uint32_t receive_batch = 0;  // so many at once, kBatchPause after it has used the last
 };
 
 struct Result {
@@ -80,8 +84,9 @@ class LossRun {
     std::uint64_t done = 0;
     std::uint64_t sent = 0;
     std::uint64_t receives = 0;
+    Receiver receiver;
     while (now_ < setting_.length) {
-      for (; receives < receives_wanted(done); ++receives) {
+      for (; receives < receives_wanted(receiver, done); ++receives) {
         post_receive(receives);
       }
       for (; sent < done + setting_.depth; ++sent) {
@@ -95,6 +100,8 @@ class LossRun {
         ++done;
       }
       while (b_end_->queues.poll_recv().has_value()) {
+        ++receiver.used;
+        receiver.used_at = now_;
       }
       pass(busy);
     }
@@ -121,10 +128,19 @@ class LossRun {
     sim::connect(*a_, *a_end_, attributes, *b_, *b_end_, attributes, now_);
   }
 
+  struct Receiver {
+    std::uint64_t used = 0;  // receives
+    Time used_at = 0;        // the last of them
+  };
   // How many receives the program has posted by now.
-  [[nodiscard]] std::uint64_t receives_wanted(std::uint64_t done) const {
+  [[nodiscard]] std::uint64_t receives_wanted(const Receiver& receiver, std::uint64_t done) const {
     if (setting_.opcode != WrOpcode::kSend) {
       return 0;
+    }
+    if (setting_.receive_batch != 0) {
+      const bool pauses = receiver.used != 0 && now_ < receiver.used_at + kBatchPause;
+      const std::uint64_t batches = receiver.used / setting_.receive_batch + (pauses ? 0 : 1);
+      return batches * setting_.receive_batch;
     }
     const std::uint64_t room = done + 2 * setting_.depth;
     return setting_.receive_every == 0 ? room : std::min(room, now_ / setting_.receive_every);
@@ -267,18 +283,31 @@ void measure_late(Bench* bench) {
   bench->figures.note("late_8b_extra_us", late(0.01) - late(0));
 }
 
-// A receiver that posts one receive at a time, at a fifth of what the link carries and more seldom.
-// Each missing one is an RNR NAK, with the shortest timer.
+// Receivers whose programs post one receive at a time, more seldom than the link carries messages,
+// or batches. Each missing one is an RNR NAK, with the shortest timer.
 void measure_slow_receiver(Bench* bench) {
   for (const Duration us : {100, 1'000}) {
-    const Setting setting{.opcode = WrOpcode::kSend,
-                          .length = kNanosecondsPerSecond,
-                          .receive_every = us * kNanosecondsPerMicrosecond};
-    const Result result = bench->run(setting);
+    const Result result = bench->run({.opcode = WrOpcode::kSend,
+                                      .length = kNanosecondsPerSecond,
+                                      .receive_every = us * kNanosecondsPerMicrosecond});
     const std::string name = "slow_receiver_" + std::to_string(us) + "us_";
     bench->figures.note(name + "of_its_rate",
                         result.bytes_per_us * static_cast<double>(us) / kBulkBytes);
     bench->figures.note(name + "sent_of_needed", result.sent_of_needed);
+  }
+  for (const std::uint32_t batch : {8U, 128U}) {
+    for (const Duration round_trip : {kShortRoundTrip, kRoundTrip, kRoundTrip * 20}) {
+      const Result result = bench->run({.opcode = WrOpcode::kSend,
+                                        .bytes = kMtu,
+                                        .depth = 256,
+                                        .round_trip = round_trip,
+                                        .length = kNanosecondsPerSecond,
+                                        .receive_batch = batch});
+      const std::string name = "batches_of_" + std::to_string(batch) + "_" +
+                               std::to_string(round_trip / kNanosecondsPerMicrosecond) + "us_";
+      bench->figures.note(name + "mb_s", result.bytes_per_us);
+      bench->figures.note(name + "sent_of_needed", result.sent_of_needed);
+    }
   }
 }
 

@@ -15,6 +15,7 @@
 //   completer_nak.cc     RNR, sequence and fatal NAKs
 //   completer_read.cc    READ responses and atomic acknowledgements
 //   retransmit.cc        timeouts, going back, giving up (retry_budget.h says when)
+//   requester_receiver.cc  what a peer that isn't ready to receive gets
 //   requester_repair.cc  holes sent again by themselves; the probe into a silence
 //   requester_gap.cc     answers that arrive while an earlier one is missing
 //   selective_acks.cc    which out-of-order packets the peer has
@@ -124,7 +125,10 @@ class Requester {
   Step receive(const Packet& packet, Turn& turn, Drop* drop);
 
   // For Qp::use_frames.
-  void use_frames() { direct_policy_.set_local_peer(false); }
+  void use_frames() {
+    direct_policy_.set_local_peer(false);
+    receiver_window_ = ReceiverWindow();
+  }
   // For Qp::take_directly.
   [[nodiscard]] bool take_directly(const DirectAnswer& answer, Turn& turn);
 
@@ -169,9 +173,8 @@ class Requester {
   // Whether what is sent again from the cursor on goes on by itself.
   [[nodiscard]] bool resends_freely() const;
   [[nodiscard]] inline bool may_begin(const SendEntry& entry) const;
-  // Whether the peer may not be ready to receive the message at the cursor.
-  [[nodiscard]] inline bool receiver_doubtful() const;
   [[nodiscard]] inline bool held_for_receiver() const;
+  [[nodiscard]] inline bool asks_receiver(const SendEntry& entry) const;
   [[nodiscard]] inline bool stream_has_work() const;
   inline bool next_ready(Turn& turn);
   inline void prepare(SendEntry& entry) const;
@@ -275,10 +278,13 @@ class Requester {
   void reduce_window();
   bool retry_early(Turn& turn);
   void retry_implied(Turn& turn);
-  void receiver_not_ready();
-  [[gnu::noinline]] void receiver_took();
   void wait_for_receiver(Duration duration, Turn& turn);
   void wait_for_busy_peer(Duration duration, Turn& turn);
+
+  // requester_receiver.cc
+  void receiver_not_ready();
+  [[gnu::noinline]] void receiver_took();
+  [[nodiscard, gnu::noinline]] bool beyond_receiver_window() const;
 
   // requester_repair.cc
   [[nodiscard]] std::uint32_t index_of(std::uint32_t psn) const;

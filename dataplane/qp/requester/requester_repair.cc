@@ -84,8 +84,8 @@ void Requester::probe() {
     probed_ = false;
     return resend_all();
   }
-  probed_ = true;
   probe_end_ = psn_add(unacked_psn_, oldest_count());
+  probed_ = cursor_psn_ != probe_end_;  // something was sent behind it
   ++qp_.counters_.tail_probes;
   round_trip_.resent(probe_end_);
   repair_.add_again(unacked_psn_, oldest_count());

@@ -34,13 +34,15 @@ bool Requester::sending() const {
          psn_distance(unacked_psn_, ack_requested_psn_) >= psn_distance(unacked_psn_, cursor_psn_);
 }
 
-[[gnu::always_inline]] inline bool Requester::receiver_doubtful() const {
-  return receiver_window_.limited() && !receiver_window_.covers(cursor_index_);
+// Whether the packet at the cursor waits for the peer to have taken what is outstanding.
+[[gnu::always_inline]] inline bool Requester::held_for_receiver() const {
+  return receiver_window_.limited() && cursor_psn_ != unacked_psn_ && beyond_receiver_window();
 }
 
-// While nothing else is outstanding, one packet asks whether it is.
-[[gnu::always_inline]] inline bool Requester::held_for_receiver() const {
-  return receiver_doubtful() && cursor_psn_ != unacked_psn_;
+// Whether more of the entry waits for the answer to the packet at the cursor, its first.
+[[gnu::always_inline]] inline bool Requester::asks_receiver(const SendEntry& entry) const {
+  return receiver_window_.limited() && cursor_psn_ == entry.first_psn &&
+         !receiver_window_.covers(cursor_index_);
 }
 
 [[gnu::always_inline]] inline bool Requester::may_begin(const SendEntry& entry) const {
@@ -314,7 +316,7 @@ std::uint32_t Requester::refuse_begun(abi::WcStatus status, Failure failure, Tur
 // last of a message, and some before it.
 bool Requester::needs_ack_request(const SendEntry& entry) const {
   return psn_add(cursor_psn_, 1) == entry.end_psn() || entry.wants_response() || hole_count_ != 0 ||
-         cursor_psn_ % kAckRequestEvery == 0 || window_left() <= 1 || receiver_doubtful();
+         cursor_psn_ % kAckRequestEvery == 0 || window_left() <= 1 || asks_receiver(entry);
 }
 
 // Of the packet at the cursor, before sent() moves that on.

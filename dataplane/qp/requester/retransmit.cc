@@ -102,28 +102,7 @@ void Requester::retry_implied(Turn& turn) {
   }
 }
 
-// An RNR NAK of the packet at unacked_psn_. It may also mean that the peer waits for a page, in the
-// middle of a message: that packet's message has its receive.
-void Requester::receiver_not_ready() {
-  const SendEntry& entry = queue_.entry(queue_.tail());
-  const bool takes_here = entry.opcode == abi::WrOpcode::kRdmaWriteWithImm
-                              ? psn_add(unacked_psn_, 1) == entry.end_psn()
-                              : unacked_psn_ == entry.first_psn;
-  if (entry.takes_receive() && takes_here) {
-    receiver_window_.not_ready(queue_.tail());
-  }
-}
-
-// unacked_psn_ has advanced: the peer has taken all messages before it, and has the receive of the
-// one that it lies in.
-void Requester::receiver_took() {
-  const std::uint32_t tail = queue_.tail();
-  const bool inside = tail != begun_index_ && unacked_psn_ != queue_.entry(tail).first_psn;
-  receiver_window_.taken(inside ? tail + 1 : tail);
-}
-
 void Requester::wait_for_receiver(Duration duration, Turn& turn) {
-  receiver_not_ready();
   move_cursor_to_unacked();
   rnr_waiting_ = true;
   timer_ = turn.now + duration;
@@ -135,7 +114,6 @@ void Requester::wait_for_receiver(Duration duration, Turn& turn) {
 void Requester::wait_for_busy_peer(Duration duration, Turn& turn) {
   const Time until = turn.now + duration;
   const bool last = rnr_retries_left_ == 0 && timer_ != kNever;
-  receiver_not_ready();
   rnr_waiting_ = true;
   timer_ = last ? std::max(until, timer_) : until;
 }
@@ -154,6 +132,7 @@ void Requester::on_deadline(Turn& turn) {
   if (rnr_waiting_) {
     rnr_waiting_ = false;
     timer_ = kNever;  // transmit() starts it
+    receiver_not_ready();
     return move_cursor_to_unacked();
   }
   if (turn.now < timer_) {

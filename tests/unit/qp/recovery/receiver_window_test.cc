@@ -37,19 +37,57 @@ TEST(ReceiverWindow, GrowsAsSlowStartUntilItLimitsNothing) {
   EXPECT_FALSE(window.limited());
 }
 
-TEST(ReceiverWindow, IsNarrowAgainAfterTheNextRnrNak) {
+// What the peer took between two RNR NAKs is what it takes at a time.
+TEST(ReceiverWindow, OpensToWhatThePeerTookBefore) {
   ReceiverWindow window;
   window.not_ready(0);
-  window.taken(1);
-  window.taken(2);
-  EXPECT_TRUE(window.covers(3));
-  window.not_ready(3);
-  EXPECT_FALSE(window.covers(3));
-  window.taken(4);
-  EXPECT_FALSE(window.covers(4));
-  window.taken(5);
-  EXPECT_TRUE(window.covers(6));
-  EXPECT_FALSE(window.covers(7));
+  for (const std::uint32_t index : {1U, 2U, 4U, 6U}) {
+    window.taken(index);
+  }
+  window.not_ready(6);
+  EXPECT_TRUE(window.covers(11));
+  EXPECT_FALSE(window.covers(12));
+  window.not_ready(6);  // again, at the same message
+  EXPECT_FALSE(window.covers(6));
+  window.taken(7);
+  EXPECT_TRUE(window.covers(12));
+  EXPECT_FALSE(window.covers(13));
+}
+
+// It kept up with several windows and then fell behind: fewer messages at once may spare it that.
+TEST(ReceiverWindow, IsHalvedIfThePeerFellBehind) {
+  ReceiverWindow window;
+  std::uint32_t index = 0;
+  const auto take = [&](std::uint32_t count) { window.taken(index += count); };
+  window.not_ready(index);
+  take(8);
+  window.not_ready(index);  // the threshold is 8
+  for (int i = 0; i < 5; ++i) {
+    take(8);
+  }
+  EXPECT_TRUE(window.covers(index + 12));  // it grew by an eighth of 40
+  EXPECT_FALSE(window.covers(index + 13));
+  window.not_ready(index);
+  EXPECT_TRUE(window.covers(index + 5));
+  EXPECT_FALSE(window.covers(index + 6));
+  take(40);
+  window.not_ready(index);  // as many again, and at half the width: it posts 40 at a time
+  EXPECT_TRUE(window.covers(index + 39));
+  EXPECT_FALSE(window.covers(index + 40));
+}
+
+// A peer that kept up for long, and isn't ready once, isn't held back.
+TEST(ReceiverWindow, ALongRunIsRemembered) {
+  ReceiverWindow window;
+  window.not_ready(0);
+  window.taken(ReceiverWindow::kMax);
+  EXPECT_FALSE(window.limited());
+  window.not_ready(100'000);
+  EXPECT_TRUE(window.covers(100'000 + ReceiverWindow::kMax - 1));
+  window.not_ready(100'000);
+  EXPECT_FALSE(window.covers(100'000));
+  window.taken(100'001);
+  EXPECT_FALSE(window.limited());
 }
 
 // a sends to b, whose answers are forged.
@@ -71,6 +109,13 @@ class NotReady : public testing::Test {
     EXPECT_EQ(sends(), Psns{});
     ASSERT_TRUE(pair.next_deadline());
   }
+  // Before it has measured one, a doesn't probe. PSN 100.
+  void measure_round_trip() {
+    post(1, WrOpcode::kSend);
+    EXPECT_EQ(sends(), (Psns{100}));
+    pair.now += kNanosecondsPerMicrosecond;
+    acknowledge(100);
+  }
   // The PSNs that a sends now, and whether the last of them requests an answer.
   Psns sends() {
     Psns psns;
@@ -87,26 +132,25 @@ class NotReady : public testing::Test {
   bool asks = false;
 };
 
-TEST_F(NotReady, TwoMessagesGoAloneThenTwiceAsManyEachTime) {
-  post(9, WrOpcode::kSend);
-  EXPECT_EQ(sends().size(), 9U);
-  not_ready(100);
-  EXPECT_EQ(sends(), (Psns{100}));
-  not_ready(100);
-  EXPECT_EQ(sends(), (Psns{100}));
+TEST_F(NotReady, TheMessageGoesAloneThenTwiceAsManyEachTime) {
+  post(16, WrOpcode::kSend);
+  EXPECT_EQ(sends().size(), 16U);
+  for (int i = 0; i < 2; ++i) {
+    not_ready(100);
+    EXPECT_EQ(sends(), (Psns{100}));
+  }
   acknowledge(100);
   EXPECT_EQ(sends(), (Psns{101}));
   acknowledge(101);
   EXPECT_EQ(sends(), (Psns{102, 103}));
   acknowledge(103);
   EXPECT_EQ(sends(), (Psns{104, 105, 106, 107}));
+  not_ready(105);  // five were taken
+  EXPECT_EQ(sends(), (Psns{105, 106, 107, 108, 109}));
   not_ready(105);
   EXPECT_EQ(sends(), (Psns{105}));
   acknowledge(105);
-  EXPECT_EQ(sends(), (Psns{106}));
-  acknowledge(106);
-  EXPECT_EQ(sends(), (Psns{107, 108}));
-  EXPECT_EQ(pair.a.qp().counters().rnr_nak_retry_err, 3U);
+  EXPECT_EQ(sends(), (Psns{106, 107, 108, 109, 110}));
 }
 
 // The first packet asks; its acknowledgement says that the message has its receive.
@@ -132,12 +176,24 @@ TEST_F(NotReady, NothingElseFollowsTheMessage) {
   post(1, WrOpcode::kRdmaRead);
   EXPECT_EQ(sends(), (Psns{100, 101, 102}));
   not_ready(100);
-  post(1, WrOpcode::kRdmaWrite);
   EXPECT_EQ(sends(), (Psns{100}));
+  post(1, WrOpcode::kRdmaWrite);
+  EXPECT_EQ(sends(), Psns{});
   acknowledge(100);
   EXPECT_EQ(sends(), (Psns{101}));
   acknowledge(101);
   EXPECT_EQ(sends(), (Psns{102, 103}));
+}
+
+TEST_F(NotReady, WhatIsPostedLaterWaitsToo) {
+  post(1, WrOpcode::kSend);
+  EXPECT_EQ(sends(), (Psns{100}));
+  not_ready(100);
+  EXPECT_EQ(sends(), (Psns{100}));
+  post(1, WrOpcode::kSend);
+  EXPECT_EQ(sends(), Psns{});
+  acknowledge(100);
+  EXPECT_EQ(sends(), (Psns{101}));
 }
 
 // A WRITE with immediate takes its receive with its last packet.
@@ -148,9 +204,84 @@ TEST_F(NotReady, AWriteWithImmediateAsksWithItsLastPacket) {
   EXPECT_EQ(sends(), (Psns{102}));
   EXPECT_TRUE(asks);
   acknowledge(102);
-  EXPECT_EQ(sends(), (Psns{103}));
-  acknowledge(103);
-  EXPECT_EQ(sends(), (Psns{104, 105}));
+  EXPECT_EQ(sends(), (Psns{103, 104, 105}));
+  not_ready(105);
+  EXPECT_EQ(sends(), (Psns{105}));
+}
+
+// Not before the wait is over: if something was taken meanwhile, the peer is ready.
+TEST_F(NotReady, ProgressDuringTheWaitHoldsNothingBack) {
+  post(4, WrOpcode::kSend);
+  EXPECT_EQ(sends().size(), 4U);
+  acknowledge(100, kSyndromeRnr | 12);
+  acknowledge(100);
+  EXPECT_EQ(sends(), (Psns{101, 102, 103}));
+}
+
+// The peer answers the probe into a silence by an RNR NAK.
+TEST_F(NotReady, AfterAProbeToo) {
+  measure_round_trip();
+  post(3, WrOpcode::kSend);
+  EXPECT_EQ(sends().size(), 3U);
+  ASSERT_TRUE(pair.next_deadline());
+  EXPECT_EQ(sends(), (Psns{101}));
+  EXPECT_EQ(pair.a.qp().counters().tail_probes, 1U);
+  not_ready(101);
+  EXPECT_EQ(sends(), (Psns{101}));
+}
+
+// A silent peer is probed also while only the question is outstanding; if it took that, nothing
+// behind it was lost.
+TEST_F(NotReady, AnAnsweredProbeOfTheQuestionIsNoLoss) {
+  measure_round_trip();
+  post(4, WrOpcode::kSend);
+  EXPECT_EQ(sends().size(), 4U);
+  not_ready(101);
+  EXPECT_EQ(sends(), (Psns{101}));
+  ASSERT_TRUE(pair.next_deadline());
+  EXPECT_EQ(sends(), (Psns{101}));
+  acknowledge(101);
+  EXPECT_EQ(sends(), (Psns{102}));
+  ASSERT_TRUE(pair.next_deadline());
+  EXPECT_EQ(sends(), (Psns{102}));
+  EXPECT_EQ(pair.a.qp().counters().resends_gone_back, 0U);
+}
+
+// Without a timer nothing would ask again.
+TEST_F(NotReady, WithoutATimerNothingIsHeldBack) {
+  QpPair other{{.timeout = 0, .rnr_retry = 7}};
+  for (int i = 0; i < 4; ++i) {
+    other.a.post_send(send_wr(0, WrOpcode::kSend), std::array{other.a.sge(0, 8)});
+  }
+  EXPECT_EQ(other.transmit(other.a).size(), 4U);
+  const Headers rnr_nak{.opcode = Opcode::kRcAcknowledge,
+                        .psn = 100,
+                        .aeth = {.syndrome = kSyndromeRnr | 12, .msn = 0}};
+  EXPECT_EQ(other.deliver(other.a, *other.forge(other.a, rnr_nak, {})), Drop::kNone);
+  ASSERT_TRUE(other.next_deadline());
+  EXPECT_EQ(other.transmit(other.a).size(), 4U);
+}
+
+// What is posted goes out before a queue pair is destroyed, held back or not.
+TEST_F(NotReady, EverythingGoesBeforeTheEnd) {
+  post(3, WrOpcode::kSend);
+  EXPECT_EQ(sends().size(), 3U);
+  not_ready(100);
+  EXPECT_EQ(sends(), (Psns{100}));
+  pair.a.qp().use_frames();
+  EXPECT_EQ(sends(), (Psns{101, 102}));
+}
+
+// A connection that is made again begins without what the old one knew.
+TEST_F(NotReady, IsForgottenByAReset) {
+  post(2, WrOpcode::kSend);
+  EXPECT_EQ(sends().size(), 2U);
+  not_ready(100);
+  EXPECT_EQ(sends(), (Psns{100}));
+  pair.a.modify({.state = QpState::kReset}, kQpMaskState, pair.now);
+  pair.connect(pair.a);
+  post(4, WrOpcode::kSend);
+  EXPECT_EQ(sends().size(), 4U);
 }
 
 // Within a message, and for those that take no receive, an RNR NAK means that the peer waits for a
