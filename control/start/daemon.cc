@@ -19,7 +19,7 @@
 #include "control/sessions/card_limits.h"
 #include "control/start/device_node.h"
 #include "control/start/privileges.h"
-#include "dataplane/port/eal.h"
+#include "dataplane/port/ethdev/eal.h"
 #include "dataplane/port/faults/faulty_port.h"
 #include "dataplane/port/udp/udp_spec.h"
 #include "mmu/copies/copy.h"

@@ -10,8 +10,8 @@
 
 #include "base/system_error.h"
 #include "control/start/every_thread.h"
+#include "dataplane/port/ethdev/port_rights.h"
 #include "dataplane/port/make_port.h"
-#include "dataplane/port/port_rights.h"
 
 namespace uroce::control {
 namespace {

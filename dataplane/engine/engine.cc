@@ -14,7 +14,7 @@
 #include "base/time/liveness.h"
 #include "base/time/monotonic_clock.h"
 #include "dataplane/engine/threads/runner.h"
-#include "dataplane/port/eal.h"
+#include "dataplane/port/ethdev/eal.h"
 
 namespace uroce {
 namespace {

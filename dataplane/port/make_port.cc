@@ -5,8 +5,8 @@
 #include <cctype>
 #include <cerrno>
 
-#include "dataplane/port/eal.h"
-#include "dataplane/port/ethdev_port.h"
+#include "dataplane/port/ethdev/eal.h"
+#include "dataplane/port/ethdev/ethdev_port.h"
 #include "dataplane/port/loopback_port.h"
 #include "dataplane/port/shm/shm_port.h"
 #include "dataplane/port/shm/shm_spec.h"

@@ -7,9 +7,9 @@
 #include <algorithm>
 #include <cerrno>
 
-#include "dataplane/port/eal.h"
+#include "dataplane/port/ethdev/eal.h"
+#include "dataplane/port/ethdev/vdev_spec.h"
 #include "dataplane/port/host_interface.h"
-#include "dataplane/port/vdev_spec.h"
 
 namespace uroce {
 namespace {

@@ -1,6 +1,6 @@
 // Packet sockets to which the kernel gives each worker's frames, on the lo of a network namespace.
 
-#include "dataplane/port/packet_fanout.h"
+#include "dataplane/port/ethdev/packet_fanout.h"
 
 #include <arpa/inet.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "dataplane/port/pci_device.h"
+#include "dataplane/port/ethdev/pci_device.h"
 
 #include <gtest/gtest.h>
 

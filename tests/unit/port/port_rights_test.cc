@@ -1,4 +1,4 @@
-#include "dataplane/port/port_rights.h"
+#include "dataplane/port/ethdev/port_rights.h"
 
 #include <gtest/gtest.h>
 #include <linux/capability.h>

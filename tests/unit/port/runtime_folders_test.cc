@@ -1,4 +1,4 @@
-#include "dataplane/port/runtime_folders.h"
+#include "dataplane/port/ethdev/runtime_folders.h"
 
 #include <gtest/gtest.h>
 #include <sys/wait.h>

@@ -11,7 +11,7 @@
 #include <array>
 #include <cerrno>
 
-#include "dataplane/port/ethdev_port.h"
+#include "dataplane/port/ethdev/ethdev_port.h"
 #include "dataplane/wire/path_mtu.h"
 
 namespace uroce {

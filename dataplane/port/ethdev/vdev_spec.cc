@@ -1,4 +1,4 @@
-#include "dataplane/port/vdev_spec.h"
+#include "dataplane/port/ethdev/vdev_spec.h"
 
 #include <algorithm>
 #include <bit>

@@ -13,11 +13,11 @@
 #include <cstdlib>
 
 #include "base/start_thread.h"
-#include "dataplane/port/eal.h"
-#include "dataplane/port/ethdev_port.h"
-#include "dataplane/port/open_descriptors.h"
-#include "dataplane/port/port_rights.h"
-#include "dataplane/port/vdev_spec.h"
+#include "dataplane/port/ethdev/eal.h"
+#include "dataplane/port/ethdev/ethdev_port.h"
+#include "dataplane/port/ethdev/open_descriptors.h"
+#include "dataplane/port/ethdev/port_rights.h"
+#include "dataplane/port/ethdev/vdev_spec.h"
 
 namespace uroce {
 namespace {

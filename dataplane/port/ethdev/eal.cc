@@ -1,4 +1,4 @@
-#include "dataplane/port/eal.h"
+#include "dataplane/port/ethdev/eal.h"
 
 #include <rte_eal.h>
 #include <rte_errno.h>
@@ -18,8 +18,8 @@
 #include <string_view>
 
 #include "base/journal.h"
+#include "dataplane/port/ethdev/runtime_folders.h"
 #include "dataplane/port/make_port.h"
-#include "dataplane/port/runtime_folders.h"
 
 namespace uroce {
 namespace {

@@ -1,4 +1,4 @@
-#include "dataplane/port/runtime_folders.h"
+#include "dataplane/port/ethdev/runtime_folders.h"
 
 #include <fcntl.h>
 #include <sys/file.h>

@@ -1,4 +1,4 @@
-#include "dataplane/port/open_descriptors.h"
+#include "dataplane/port/ethdev/open_descriptors.h"
 
 #include <algorithm>
 #include <filesystem>

@@ -28,11 +28,11 @@
 
 #include "base/result.h"
 #include "base/unique_fd.h"
+#include "dataplane/port/ethdev/vdev_spec.h"
 #include "dataplane/port/host_interface.h"
 #include "dataplane/port/make_port.h"
 #include "dataplane/port/port.h"
 #include "dataplane/port/queue_counters.h"
-#include "dataplane/port/vdev_spec.h"
 
 struct rte_mbuf;
 

@@ -1,4 +1,4 @@
-#include "dataplane/port/packet_fanout.h"
+#include "dataplane/port/ethdev/packet_fanout.h"
 
 #include <linux/if_packet.h>
 #include <sys/socket.h>

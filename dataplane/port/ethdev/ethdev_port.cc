@@ -1,6 +1,6 @@
 // The datapath of an ethdev: receive and transmit bursts.
 
-#include "dataplane/port/ethdev_port.h"
+#include "dataplane/port/ethdev/ethdev_port.h"
 
 #include <rte_ethdev.h>
 #include <rte_mbuf.h>
@@ -9,7 +9,7 @@
 
 #include <algorithm>
 
-#include "dataplane/port/card_interrupts.h"
+#include "dataplane/port/ethdev/card_interrupts.h"
 
 namespace uroce {
 namespace {

@@ -12,12 +12,12 @@
 #include <string>
 
 #include "base/page.h"
-#include "dataplane/port/card_interrupts.h"
-#include "dataplane/port/ethdev_port.h"
-#include "dataplane/port/open_descriptors.h"
-#include "dataplane/port/packet_fanout.h"
-#include "dataplane/port/pci_device.h"
-#include "dataplane/port/vdev_spec.h"
+#include "dataplane/port/ethdev/card_interrupts.h"
+#include "dataplane/port/ethdev/ethdev_port.h"
+#include "dataplane/port/ethdev/open_descriptors.h"
+#include "dataplane/port/ethdev/packet_fanout.h"
+#include "dataplane/port/ethdev/pci_device.h"
+#include "dataplane/port/ethdev/vdev_spec.h"
 
 namespace uroce {
 namespace {

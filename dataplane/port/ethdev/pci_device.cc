@@ -1,4 +1,4 @@
-#include "dataplane/port/pci_device.h"
+#include "dataplane/port/ethdev/pci_device.h"
 
 #include <sys/resource.h>
 #include <unistd.h>
@@ -10,7 +10,7 @@
 #include <system_error>
 
 #include "base/capabilities.h"
-#include "dataplane/port/port_rights.h"
+#include "dataplane/port/ethdev/port_rights.h"
 
 namespace uroce {
 namespace {

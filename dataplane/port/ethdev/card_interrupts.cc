@@ -1,4 +1,4 @@
-#include "dataplane/port/card_interrupts.h"
+#include "dataplane/port/ethdev/card_interrupts.h"
 
 #include <poll.h>
 #include <unistd.h>
