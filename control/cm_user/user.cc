@@ -174,6 +174,7 @@ Result<Membership*> User::add_membership(Id& id, std::uint64_t uid, const Gid& g
     return charge.error();
   }
   auto membership = std::make_unique<Membership>();
+  memberships_.make_room();  // once the group is joined nothing may fail
   if (Status status = service_.joined_groups().use(*account_, {id.device, group}); !status) {
     return status.error();
   }
