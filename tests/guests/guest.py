@@ -161,7 +161,8 @@ def _shares(logs):
     """The root can't be written, whatever the guest does; the case's log folder can."""
     return ["-fsdev", "local,id=root,path=/,security_model=none,readonly=on,multidevs=remap",
             "-device", "virtio-9p-pci,fsdev=root,mount_tag=root,addr=1c.0",
-            "-fsdev", f"local,id=logs,path={logs},security_model=none",
+            # Owners and modes that the guest sets are kept beside the files: it can make no device file or set-uid program here.
+            "-fsdev", f"local,id=logs,path={logs},security_model=mapped-file,fmode=0644,dmode=0755",
             "-device", "virtio-9p-pci,fsdev=logs,mount_tag=logs,addr=1d.0"]
 
 

@@ -7,12 +7,14 @@ import os
 import re
 import shutil
 import subprocess
+import time
 import unittest
 
 _PACKAGE = "linux-image-amd64"  # depends on the current kernel's package
 _FETCH_SECONDS_MAX = 300
 _STEP_SECONDS_MAX = 120
-_KEPT = "complete"  # a file that is there when all the rest is
+_KEPT = "complete"  # a file that is there when all the rest is; its time is that of the last use
+_UNUSED_SECONDS_MAX = 7 * 24 * 3600
 
 
 class Kernel:
@@ -49,11 +51,13 @@ class Kernel:
             if not os.path.exists(os.path.join(path, _KEPT)):
                 shutil.rmtree(path, ignore_errors=True)  # what an interrupted run left
                 self._make(path, release)
-            return path
         except unittest.SkipTest:
             if not kept:
                 raise
-            return os.path.dirname(kept[-1])
+            path = os.path.dirname(kept[-1])
+        os.utime(os.path.join(path, _KEPT))
+        _remove_unused(folder)
+        return path
 
     def _wanted(self):
         answer = subprocess.run(["apt-cache", "depends", _PACKAGE], capture_output=True, text=True, timeout=_STEP_SECONDS_MAX,
@@ -82,6 +86,13 @@ class Kernel:
                 code = f"nothing within {seconds_max} s"
         if code != 0:
             self._setting.skipTest(f"no kernel for guests: {' '.join(command)} ended with {code}: see {log.name}")
+
+
+def _remove_unused(folder):
+    """Kernels that no run has used for long: each is 400 MB, and Debian makes another every few weeks."""
+    for kept in glob.glob(os.path.join(folder, "*", _KEPT)):
+        if time.time() - os.path.getmtime(kept) > _UNUSED_SECONDS_MAX:
+            shutil.rmtree(os.path.dirname(kept), ignore_errors=True)
 
 
 def _environment():
