@@ -289,6 +289,40 @@ TEST_F(FaultyPortTest, EventsSeeALoopbackFrameOnce) {
   EXPECT_EQ(sender_->rx_burst(0, frames.data(), 8, now_), 0U);
 }
 
+// Answers that no other port gives.
+class OddPort final : public Port {
+ public:
+  std::uint32_t rx_burst(std::uint16_t, Frame**, std::uint32_t, Time) override { return 0; }
+  std::uint32_t tx_burst(std::uint16_t, Frame**, std::uint32_t, Time) override { return 0; }
+  std::uint32_t allocate(Frame**, std::uint32_t) override { return 0; }
+  void release(Frame**, std::uint32_t) override {}
+  [[nodiscard]] PortInfo info() const override {
+    PortInfo info;
+    info.queues = 2;
+    return info;
+  }
+  [[nodiscard]] PortCounters counters() const override { return {.rx_frames = 3}; }
+  [[nodiscard]] std::uint32_t generation() const override { return 4; }
+  [[nodiscard]] std::uint32_t mtu_to(const Gid&, const Gid&) const override { return 5; }
+  [[nodiscard]] int wait_descriptor(std::uint16_t queue) const override { return 6 + queue; }
+  [[nodiscard]] Duration signal_delay_max(std::uint16_t queue) const override { return 8 + queue; }
+  [[nodiscard]] bool needs_polling() const override { return true; }
+  bool detach() override { return true; }
+};
+
+// Whatever the worker asks about the port itself is passed on.
+TEST(FaultyPort, SaysWhatThePortSays) {
+  FaultyPort port(std::make_unique<OddPort>(), {});
+  EXPECT_EQ(port.info().queues, 2U);
+  EXPECT_EQ(port.counters().rx_frames, 3U);
+  EXPECT_EQ(port.generation(), 4U);
+  EXPECT_EQ(port.mtu_to(Gid{}, Gid{}), 5U);
+  EXPECT_EQ(port.wait_descriptor(1), 7);
+  EXPECT_EQ(port.signal_delay_max(1), 9U);
+  EXPECT_TRUE(port.needs_polling());
+  EXPECT_TRUE(port.detach());
+}
+
 TEST_F(FaultyPortTest, AFullLanePushesBackAndReleasesItsFramesAtTheEnd) {
   auto [first, second] = make_link({.frames = 4'096});
   {

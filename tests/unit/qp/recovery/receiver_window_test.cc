@@ -262,6 +262,38 @@ TEST_F(NotReady, WithoutATimerNothingIsHeldBack) {
   EXPECT_EQ(other.transmit(other.a).size(), 4U);
 }
 
+// SQD: what was begun before is sent to the end, held back or not; then the event comes.
+TEST_F(NotReady, WhatIsHeldBackIsDrained) {
+  post(3, WrOpcode::kSend);
+  EXPECT_EQ(sends().size(), 3U);
+  not_ready(100);
+  pair.a.modify({.state = QpState::kSqd, .sqd_async_notify = true}, kQpMaskState, pair.now);
+  for (const std::uint32_t psn : {100U, 101U, 102U}) {
+    EXPECT_EQ(sends(), (Psns{psn}));
+    EXPECT_FALSE(pair.a.announced(AsyncEvent::kSqDrained));
+    acknowledge(psn);
+  }
+  EXPECT_TRUE(pair.a.announced(AsyncEvent::kSqDrained));
+}
+
+// What needs no packet waits for what is before it, and holds nothing up.
+TEST_F(NotReady, ALocalOperationInBetween) {
+  post(1, WrOpcode::kSend);
+  abi::SendWr invalidate = send_wr(next_id++, WrOpcode::kLocalInv);
+  invalidate.immediate = 0xFFFF'FF00;  // no such key: it fails in its turn
+  pair.a.post_send(invalidate, {});
+  EXPECT_EQ(sends(), (Psns{100}));
+  not_ready(100);
+  EXPECT_EQ(sends(), (Psns{100}));
+  acknowledge(100);
+  EXPECT_EQ(sends(), Psns{});
+  const auto sent = pair.a.poll_send();
+  const auto invalidated = pair.a.poll_send();
+  ASSERT_TRUE(sent.has_value() && invalidated.has_value());
+  EXPECT_EQ(sent->status, WcStatus::kSuccess);
+  EXPECT_NE(invalidated->status, WcStatus::kSuccess);
+}
+
 // What is posted goes out before a queue pair is destroyed, held back or not.
 TEST_F(NotReady, EverythingGoesBeforeTheEnd) {
   post(3, WrOpcode::kSend);
