@@ -58,7 +58,7 @@ struct Result {
 
 class LossRun {
  public:
-  explicit LossRun(const Setting& setting) : setting_(setting) {
+  explicit LossRun(const Setting& setting) : setting_(setting), posted_at_(setting.depth) {
     TimedLinkConfig link;
     link.delay = setting.round_trip / 2;
     link.loss = setting.loss;
@@ -80,33 +80,14 @@ class LossRun {
 
   Result run() {
     Result result;
-    std::vector<Time> posted(setting_.depth);
-    std::uint64_t done = 0;
-    std::uint64_t sent = 0;
-    std::uint64_t receives = 0;
-    Receiver receiver;
     while (now_ < setting_.length) {
-      for (; receives < receives_wanted(receiver, done); ++receives) {
-        post_receive(receives);
-      }
-      for (; sent < done + setting_.depth; ++sent) {
-        posted[sent % setting_.depth] = now_;
-        post(sent);
-      }
+      post_all();
       const bool busy = turn();
-      while (const auto cqe = a_end_->queues.poll_send()) {
-        UROCE_CHECK(cqe->status == abi::WcStatus::kSuccess);
-        result.latencies.push_back(now_ - posted[done % setting_.depth]);
-        ++done;
-      }
-      while (b_end_->queues.poll_recv().has_value()) {
-        ++receiver.used;
-        receiver.used_at = now_;
-      }
+      take_completions(&result);
       pass(busy);
     }
     result.bytes_per_us =
-        1e3 * static_cast<double>(done * setting_.bytes) / static_cast<double>(setting_.length);
+        1e3 * static_cast<double>(done_ * setting_.bytes) / static_cast<double>(setting_.length);
     const RoceCounters& counters = a_end_->qp.counters();
     result.sent_of_needed = 1 + static_cast<double>(counters.requests_resent) /
                                     static_cast<double>(counters.requests_sent);
@@ -128,22 +109,39 @@ class LossRun {
     sim::connect(*a_, *a_end_, attributes, *b_, *b_end_, attributes, now_);
   }
 
-  struct Receiver {
-    std::uint64_t used = 0;  // receives
-    Time used_at = 0;        // the last of them
-  };
+  void post_all() {
+    for (; receives_ < receives_wanted(); ++receives_) {
+      post_receive(receives_);
+    }
+    for (; sent_ < done_ + setting_.depth; ++sent_) {
+      posted_at_[sent_ % posted_at_.size()] = now_;
+      post(sent_);
+    }
+  }
+
   // How many receives the program has posted by now.
-  [[nodiscard]] std::uint64_t receives_wanted(const Receiver& receiver, std::uint64_t done) const {
+  [[nodiscard]] std::uint64_t receives_wanted() const {
     if (setting_.opcode != WrOpcode::kSend) {
       return 0;
     }
-    if (setting_.receive_batch != 0) {
-      const bool pauses = receiver.used != 0 && now_ < receiver.used_at + kBatchPause;
-      const std::uint64_t batches = receiver.used / setting_.receive_batch + (pauses ? 0 : 1);
-      return batches * setting_.receive_batch;
+    if (const std::uint64_t batch = setting_.receive_batch; batch != 0) {
+      const bool pauses = used_ != 0 && now_ < used_at_ + kBatchPause;
+      return (used_ / batch + (pauses ? 0 : 1)) * batch;
     }
-    const std::uint64_t room = done + 2 * setting_.depth;
+    const std::uint64_t room = done_ + 2 * std::uint64_t{setting_.depth};
     return setting_.receive_every == 0 ? room : std::min(room, now_ / setting_.receive_every);
+  }
+
+  void take_completions(Result* result) {
+    while (const auto cqe = a_end_->queues.poll_send()) {
+      UROCE_CHECK(cqe->status == abi::WcStatus::kSuccess);
+      result->latencies.push_back(now_ - posted_at_[done_ % posted_at_.size()]);
+      ++done_;
+    }
+    while (b_end_->queues.poll_recv().has_value()) {
+      ++used_;
+      used_at_ = now_;
+    }
   }
 
   void post(std::uint64_t number) {
@@ -177,6 +175,12 @@ class LossRun {
 
   Setting setting_;
   Time now_ = 0;
+  std::vector<Time> posted_at_;  // of the messages that are under way
+  std::uint64_t sent_ = 0;
+  std::uint64_t done_ = 0;
+  std::uint64_t receives_ = 0;  // posted
+  std::uint64_t used_ = 0;      // of those
+  Time used_at_ = 0;            // the last of them
   std::unique_ptr<sim::Node> a_, b_;
   sim::End* a_end_ = nullptr;
   sim::End* b_end_ = nullptr;

@@ -30,7 +30,7 @@ class ReceiverWindow {
   // Whether the message may follow others that the peer hasn't acknowledged. If not, it waits until
   // nothing is outstanding, and asks whether the peer is ready. REQUIRES: limited().
   [[nodiscard]] bool covers(std::uint32_t index) const {
-    const std::int32_t beyond = static_cast<std::int32_t>(index - first_);
+    const auto beyond = static_cast<std::int32_t>(index - first_);
     return beyond < (width_ > 1 ? width_ : 0);
   }
 

@@ -18,7 +18,7 @@ namespace {
 constexpr std::uint32_t kFrameLength = 100;
 constexpr std::uint32_t kNumberAt = 60;  // offset of a frame's number
 constexpr std::uint32_t kPayload = 444;
-constexpr std::uint32_t kPacket = 502;  // bytes of a frame with this payload
+constexpr std::uint64_t kPacket = 502;  // bytes of a frame with this payload
 
 // A sender with faults, joined to a receiver without.
 class FaultyPortTest : public testing::Test {
