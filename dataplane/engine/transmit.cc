@@ -131,7 +131,7 @@ void Worker::send_posted(Qp& qp) {
     Turn turn = self.make_turn(*entry);
     qp.on_doorbell(turn);
   }
-  qp.use_frames();  // else the next message might wait for answers first
+  qp.hold_nothing_back();  // there will be no answers to wait for
   for (std::uint32_t left = kPostedBytesMax; left > 0 && qp.has_work();) {
     if (port.tx.room() < port.turn_burst) {
       refill_tx(port.tx, *port.port, port.turn_burst, &port.generation);

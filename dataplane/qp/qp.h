@@ -119,8 +119,9 @@ class Qp {
   // there are both. Returns the bytes sent. Stops when turn.tx has no room.
   std::uint32_t transmit(Turn& turn, std::uint32_t bytes_max);
 
-  // Until transmit() is lent a local peer again, nothing waits to go to it without frames.
-  void use_frames() { requester_.use_frames(); }
+  // What is posted goes with the next transmit(): it waits neither to go to a local peer without
+  // frames, nor for the peer to be ready to receive.
+  void hold_nothing_back() { requester_.hold_nothing_back(); }
 
   // Prefetch what sending, or processing what was received, will access, if it is soon this queue
   // pair's turn; then, once that is cached, the work request to be sent next.

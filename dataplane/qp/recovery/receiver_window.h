@@ -55,6 +55,7 @@ class ReceiverWindow {
     taken_ = at_most_max(taken_ + count);
     width_ = at_most_max(std::max<std::uint32_t>(width_ + growth_for(count), threshold_));
     limited_ = width_ < kMax;
+    taken_ = limited_ ? taken_ : at_most_max(kMax);  // they aren't counted any more
   }
 
  private:
@@ -66,7 +67,7 @@ class ReceiverWindow {
   // less than a window, or as many as before. Otherwise it kept up with several windows and then
   // fell behind: the window is wider than what it keeps posted.
   void set_threshold() {
-    const bool at_a_time = taken_ <= width_ || taken_ == run_;
+    const bool at_a_time = taken_ <= width_ || (taken_ == run_ && taken_ < kMax);
     threshold_ = at_a_time ? taken_ : std::max<std::uint16_t>(width_ / 2, 1);
     run_ = taken_;
   }
@@ -84,8 +85,8 @@ class ReceiverWindow {
   std::uint16_t width_ = 0;      // how many from there on may go; a single one only alone
   std::uint16_t threshold_ = 0;  // 0: unknown, it grows as in slow start
   std::uint16_t growth_ = 0;     // messages taken towards the next one, above the threshold
-  std::uint16_t taken_ = 0;      // since the last RNR NAK
-  std::uint16_t run_ = 0;        // taken_ at the last RNR NAK but one
+  std::uint16_t taken_ = 0;      // since the last RNR NAK, at most kMax
+  std::uint16_t run_ = 0;        // what was taken between the last two RNR NAKs
   bool limited_ = false;
 };
 

@@ -27,6 +27,7 @@ void Requester::configure() {
 void Requester::modified(std::uint32_t mask, Time now) {
   configure();
   if ((mask & kQpMaskTimeout) != 0) {
+    receiver_window_ = ReceiverWindow();  // it needs a timer
     arm_timer(now);  // for what is outstanding already: nothing else need be sent in SQD
   }
 }

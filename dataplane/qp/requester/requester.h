@@ -124,8 +124,8 @@ class Requester {
   // for this packet, and it is to be received again after resume().
   Step receive(const Packet& packet, Turn& turn, Drop* drop);
 
-  // For Qp::use_frames.
-  void use_frames() {
+  // For Qp::hold_nothing_back.
+  void hold_nothing_back() {
     direct_policy_.set_local_peer(false);
     receiver_window_ = ReceiverWindow();
   }

@@ -9,7 +9,8 @@ static_assert(ReceiverWindow::kMax >= Requester::kWindowPackets);
 
 // The wait after an RNR NAK of the packet at unacked_psn_ is over, without progress. Only where the
 // message takes its receive may one be missing; elsewhere the peer waits for a page. Without a
-// timer nothing would ask again if the question or its answer was lost.
+// timer, and before a round trip was measured (on_silence()), nothing would ask again if the
+// question or its answer was lost.
 void Requester::receiver_not_ready() {
   const SendEntry& entry = queue_.entry(queue_.tail());
   const bool takes_here = entry.opcode == abi::WrOpcode::kRdmaWriteWithImm

@@ -122,7 +122,7 @@ void Requester::on_ack_after_single_resend() {
   if (!peer_buffering_.watches()) {
     return;
   }
-  const bool more = unacked_psn_ != high_psn_;
+  const bool more = unacked_psn_ != cursor_psn_;
   switch (peer_buffering_.acknowledged(unacked_psn_, more ? oldest_count() : 0)) {
     case PeerBuffering::Next::kGoOn:
       return;

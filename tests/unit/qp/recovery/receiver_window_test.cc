@@ -88,6 +88,26 @@ TEST(ReceiverWindow, ALongRunIsRemembered) {
   EXPECT_FALSE(window.covers(100'000));
   window.taken(100'001);
   EXPECT_FALSE(window.limited());
+  window.not_ready(200'000);  // what was taken meanwhile wasn't counted
+  EXPECT_TRUE(window.covers(200'000 + ReceiverWindow::kMax - 1));
+}
+
+// Two long runs, which aren't counted to the end, aren't the same number.
+TEST(ReceiverWindow, LongRunsHalveItEachTime) {
+  ReceiverWindow window;
+  window.not_ready(0);
+  window.taken(8);
+  std::uint32_t index = 8;
+  window.not_ready(index);
+  for (const std::uint32_t width : {68U, 98U}) {  // (8 + 128) / 2, (68 + 128) / 2
+    // A message at a time, so that the window grows slowly.
+    for (std::uint32_t i = 0; i < 2 * ReceiverWindow::kMax; ++i) {
+      window.taken(++index);
+    }
+    window.not_ready(index);
+    EXPECT_TRUE(window.covers(index + width - 1));
+    EXPECT_FALSE(window.covers(index + width));
+  }
 }
 
 // a sends to b, whose answers are forged.
@@ -294,13 +314,25 @@ TEST_F(NotReady, ALocalOperationInBetween) {
   EXPECT_NE(invalidated->status, WcStatus::kSuccess);
 }
 
+TEST_F(NotReady, NothingIsHeldBackOnceTheTimerIsOff) {
+  post(3, WrOpcode::kSend);
+  EXPECT_EQ(sends().size(), 3U);
+  not_ready(100);
+  EXPECT_EQ(sends(), (Psns{100}));
+  QpAttributes attributes = pair.attributes(true);
+  attributes.timeout = 0;
+  attributes.state = QpState::kRts;
+  pair.a.modify(attributes, kQpMaskTimeout, pair.now);
+  EXPECT_EQ(sends(), (Psns{101, 102}));
+}
+
 // What is posted goes out before a queue pair is destroyed, held back or not.
 TEST_F(NotReady, EverythingGoesBeforeTheEnd) {
   post(3, WrOpcode::kSend);
   EXPECT_EQ(sends().size(), 3U);
   not_ready(100);
   EXPECT_EQ(sends(), (Psns{100}));
-  pair.a.qp().use_frames();
+  pair.a.qp().hold_nothing_back();
   EXPECT_EQ(sends(), (Psns{101, 102}));
 }
 
