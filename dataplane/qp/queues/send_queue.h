@@ -45,10 +45,10 @@ inline constexpr std::uint32_t kAnswered = abi::operations(
     abi::WrOpcode::kRdmaRead, abi::WrOpcode::kAtomicCmpAndSwp, abi::WrOpcode::kAtomicFetchAndAdd,
     abi::WrOpcode::kAtomicWrite, abi::WrOpcode::kFlush);
 
-// The operations that take a receive work request of the peer, likewise.
-inline constexpr std::uint32_t kTakesReceive =
-    abi::operations(abi::WrOpcode::kSend, abi::WrOpcode::kSendWithImm, abi::WrOpcode::kSendWithInv,
-                    abi::WrOpcode::kRdmaWriteWithImm);
+// The kinds of SEND, likewise: they take a receive work request of the peer with their first
+// packet.
+inline constexpr std::uint32_t kSends =
+    abi::operations(abi::WrOpcode::kSend, abi::WrOpcode::kSendWithImm, abi::WrOpcode::kSendWithInv);
 
 // The daemon's copy of a send work request: one cache line. The scatter/gather list or the inline
 // bytes lie elsewhere (SendQueue::sges, SendQueue::inline_bytes).
@@ -91,8 +91,8 @@ struct SendEntry {
   [[nodiscard]] bool wants_response() const {
     return (kAnswered >> (static_cast<std::uint32_t>(opcode) % 32) & 1U) != 0;
   }
-  [[nodiscard]] bool takes_receive() const {
-    return (kTakesReceive >> (static_cast<std::uint32_t>(opcode) % 32) & 1U) != 0;
+  [[nodiscard]] bool is_send() const {
+    return (kSends >> (static_cast<std::uint32_t>(opcode) % 32) & 1U) != 0;
   }
   [[nodiscard]] bool atomic_result() const {
     return opcode == abi::WrOpcode::kAtomicCmpAndSwp || opcode == abi::WrOpcode::kAtomicFetchAndAdd;

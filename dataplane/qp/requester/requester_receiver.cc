@@ -8,26 +8,25 @@ namespace uroce {
 static_assert(ReceiverWindow::kMax >= Requester::kWindowPackets);
 
 // The wait after an RNR NAK of the packet at unacked_psn_ is over, without progress. Only where the
-// message takes its receive may one be missing; elsewhere the peer waits for a page. Without a
-// timer, and before a round trip was measured (on_silence()), nothing would ask again if the
-// question or its answer was lost.
+// message takes its receive may one be missing: with a SEND's first packet, or the last of a WRITE
+// with immediate. Elsewhere the peer waits for a page. Without a timer, and before a round trip was
+// measured (on_silence()), nothing would ask again if the question or its answer was lost.
 void Requester::receiver_not_ready() {
   const SendEntry& entry = queue_.entry(queue_.tail());
-  const bool takes_here = entry.opcode == abi::WrOpcode::kRdmaWriteWithImm
-                              ? psn_add(unacked_psn_, 1) == entry.end_psn()
-                              : unacked_psn_ == entry.first_psn;
-  if (entry.takes_receive() && takes_here && timeout_ != 0) {
+  const bool takes_here = entry.is_send() ? unacked_psn_ == entry.first_psn
+                                          : entry.opcode == abi::WrOpcode::kRdmaWriteWithImm &&
+                                                psn_add(unacked_psn_, 1) == entry.end_psn();
+  if (takes_here && timeout_ != 0) {
     receiver_window_.not_ready(queue_.tail());
   }
 }
 
-// unacked_psn_ has advanced. A SEND takes its receive with its first packet, a WRITE with immediate
-// with its last.
+// unacked_psn_ has advanced.
 void Requester::receiver_took() {
   const std::uint32_t tail = queue_.tail();
-  const bool receiving = tail != begun_index_ && unacked_psn_ != queue_.entry(tail).first_psn &&
-                         queue_.entry(tail).opcode != abi::WrOpcode::kRdmaWriteWithImm;
-  receiver_window_.taken(receiving ? tail + 1 : tail);
+  const bool has_receive = tail != begun_index_ && queue_.entry(tail).is_send() &&
+                           unacked_psn_ != queue_.entry(tail).first_psn;
+  receiver_window_.taken(has_receive ? tail + 1 : tail);
 }
 
 // REQUIRES: the window is limited, and something is outstanding.
@@ -35,11 +34,9 @@ bool Requester::beyond_receiver_window() const {
   if (receiver_window_.covers(cursor_index_)) {
     return false;
   }
-  if (cursor_index_ != queue_.tail()) {
-    return true;  // the peer may discard what is outstanding, and this with it
-  }
-  const SendEntry& entry = queue_.entry(cursor_index_);
-  return entry.takes_receive() && entry.opcode != abi::WrOpcode::kRdmaWriteWithImm;
+  // What is behind a message that the peer may discard waits; so does the rest of a SEND whose
+  // first packet isn't answered.
+  return cursor_index_ != queue_.tail() || queue_.entry(cursor_index_).is_send();
 }
 
 }  // namespace uroce

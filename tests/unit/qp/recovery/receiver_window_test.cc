@@ -129,6 +129,13 @@ class NotReady : public testing::Test {
     EXPECT_EQ(sends(), Psns{});
     ASSERT_TRUE(pair.next_deadline());
   }
+  // b isn't ready for the first of so many messages (PSNs from 100 on), and a asks.
+  void hold(std::uint64_t count) {
+    post(count, WrOpcode::kSend);
+    EXPECT_EQ(sends().size(), count);
+    not_ready(100);
+    EXPECT_EQ(sends(), (Psns{100}));
+  }
   // Before it has measured one, a doesn't probe. PSN 100.
   void measure_round_trip() {
     post(1, WrOpcode::kSend);
@@ -206,10 +213,7 @@ TEST_F(NotReady, NothingElseFollowsTheMessage) {
 }
 
 TEST_F(NotReady, WhatIsPostedLaterWaitsToo) {
-  post(1, WrOpcode::kSend);
-  EXPECT_EQ(sends(), (Psns{100}));
-  not_ready(100);
-  EXPECT_EQ(sends(), (Psns{100}));
+  hold(1);
   post(1, WrOpcode::kSend);
   EXPECT_EQ(sends(), Psns{});
   acknowledge(100);
@@ -315,10 +319,7 @@ TEST_F(NotReady, ALocalOperationInBetween) {
 }
 
 TEST_F(NotReady, NothingIsHeldBackOnceTheTimerIsOff) {
-  post(3, WrOpcode::kSend);
-  EXPECT_EQ(sends().size(), 3U);
-  not_ready(100);
-  EXPECT_EQ(sends(), (Psns{100}));
+  hold(3);
   QpAttributes attributes = pair.attributes(true);
   attributes.timeout = 0;
   attributes.state = QpState::kRts;
@@ -328,20 +329,14 @@ TEST_F(NotReady, NothingIsHeldBackOnceTheTimerIsOff) {
 
 // What is posted goes out before a queue pair is destroyed, held back or not.
 TEST_F(NotReady, EverythingGoesBeforeTheEnd) {
-  post(3, WrOpcode::kSend);
-  EXPECT_EQ(sends().size(), 3U);
-  not_ready(100);
-  EXPECT_EQ(sends(), (Psns{100}));
+  hold(3);
   pair.a.qp().hold_nothing_back();
   EXPECT_EQ(sends(), (Psns{101, 102}));
 }
 
 // A connection that is made again begins without what the old one knew.
 TEST_F(NotReady, IsForgottenByAReset) {
-  post(2, WrOpcode::kSend);
-  EXPECT_EQ(sends().size(), 2U);
-  not_ready(100);
-  EXPECT_EQ(sends(), (Psns{100}));
+  hold(2);
   pair.a.modify({.state = QpState::kReset}, kQpMaskState, pair.now);
   pair.connect(pair.a);
   post(4, WrOpcode::kSend);
