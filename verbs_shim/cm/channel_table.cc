@@ -153,7 +153,7 @@ CmChannel* known_channel(int descriptor) {
 
 CmChannel* known_channel(int descriptor, std::uint64_t serial) {
   CmChannel* const channel = known_channel(descriptor);
-  return channel != nullptr && channel->serial == serial ? channel : nullptr;
+  return channel != nullptr && channel->serial == serial && !channel->closing ? channel : nullptr;
 }
 
 std::uint64_t new_serial() { return ++last_serial; }

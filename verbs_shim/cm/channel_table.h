@@ -40,6 +40,7 @@ struct CmChannel {
   std::uint32_t handle = 0;
   std::uint64_t generation = 0;  // of the connection to which it belongs
   bool lost = false;             // that connection is gone
+  bool closing = false;          // the daemon is being told so; no command is executed any more
   std::uint32_t ids = 0;         // noted
   std::uint32_t ids_in_use = 0;  // of the connection
   std::uint32_t removals = 0;    // ids in use of connections that are gone: an event waits for each
@@ -69,7 +70,7 @@ CmChannel* channel_place(int descriptor);
 CmChannel* channel_of(int descriptor);
 // The same without a system call, for descriptors that were looked at.
 CmChannel* known_channel(int descriptor);
-// nullptr: that channel was closed.
+// nullptr: that channel was closed, or is being closed.
 CmChannel* known_channel(int descriptor, std::uint64_t serial);
 
 std::uint64_t new_serial();

@@ -132,6 +132,10 @@ void close_at_daemon(Client& client, std::uint32_t handle) {
   (void)client.call("close of /dev/infiniband/rdma_cm", Command::kCmCloseChannel, request, reply);
 }
 
+Route route_of(const CmChannel& channel) {
+  return {channel.serial, channel.generation, channel.handle};
+}
+
 bool is_live(const Route& route) {
   const ChannelLock lock;
   return route.generation > inherited && route.generation == generation && newest->client.alive();
@@ -142,8 +146,7 @@ bool is_live(const Route& route) {
 Route route_of(int descriptor) {
   const ChannelLock lock;
   const CmChannel* const channel = known_channel(descriptor);
-  return channel == nullptr ? Route{}
-                            : Route{channel->serial, channel->generation, channel->handle};
+  return channel == nullptr || channel->closing ? Route{} : route_of(*channel);
 }
 
 Use::Use(const Route& route) {
@@ -209,24 +212,34 @@ bool is_cm_channel(int descriptor) {
   return channel_of(descriptor) != nullptr;
 }
 
+// The descriptor stays in the table until it is closed: a thread that asks for an event meanwhile
+// waits as one does that has asked before (wait_for_signal.h).
 int close_cm_channel(int descriptor) {
   const CancellationDisabled whole;
-  CmChannel closed;
+  Route route;
   {
     const ChannelLock lock;
     CmChannel* const channel = known_channel(descriptor);
-    if (channel == nullptr) {
+    // In a fork's child it isn't this process that is closing it.
+    if (channel == nullptr || (channel->closing && !is_inherited(*channel))) {
       return 0;
     }
-    closed = take_out(*channel, descriptor);
+    route = route_of(*channel);
+    channel->closing = true;
   }
-  if (const Use connection({closed.serial, closed.generation, closed.handle});
-      connection.client() != nullptr) {
-    close_at_daemon(*connection.client(), closed.handle);
+  if (const Use connection(route); connection.client() != nullptr) {
+    close_at_daemon(*connection.client(), route.handle);
+  }
+  {
+    const ChannelLock lock;
+    CmChannel* const channel = known_channel(descriptor);
+    if (channel != nullptr && channel->serial == route.serial) {
+      CmChannel closed = take_out(*channel, descriptor);
+      closed.end_sockets();
+      closed.file.end();
+    }
   }
   wake_at_lost_channels();
-  closed.end_sockets();
-  closed.file.end();
   return 0;
 }
 

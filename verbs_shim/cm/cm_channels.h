@@ -16,7 +16,7 @@ struct Route {
   std::uint32_t handle = 0;
 };
 
-// REQUIRES: is_cm_channel() was true.
+// REQUIRES: is_cm_channel() was true. Of a channel that is being closed: none.
 Route route_of(int descriptor);
 
 struct Connection;

@@ -107,9 +107,9 @@ bool is_nonblocking(int descriptor) {
   return flags >= 0 && (flags & O_NONBLOCK) != 0;
 }
 
-// Whether another thread has closed the channel meanwhile.
+// Whether another thread has closed the channel, or is closing it.
 bool was_closed(const CmCommand& command) {
-  return !is_cm_channel(command.descriptor) ||
+  return !is_cm_channel(command.descriptor) || command.serial == 0 ||
          route_of(command.descriptor).serial != command.serial;
 }
 

@@ -154,5 +154,19 @@ TEST_F(InterruptedCmDevice, GoesOnAfterAHandlerThatRestartsCalls) {
   EXPECT_TRUE(got);
 }
 
+// rping's thread of events asks for the next one while the main thread closes the channel.
+TEST_F(InterruptedCmDevice, WaitsAtAChannelThatIsBeingClosed) {
+  daemon.hold(abi::Command::kCmCloseChannel);
+  std::thread closer([this] { EXPECT_EQ(shim::close_cm_channel(channel), 0); });
+  daemon.await_held();
+  EXPECT_TRUE(shim::is_cm_channel(channel)) << "its commands go to the program's epoll instance";
+  EXPECT_TRUE(wait_under_signals(0, std::chrono::seconds{10}));
+  EXPECT_FALSE(got);
+  EXPECT_EQ(error, EINTR);
+  daemon.release();
+  closer.join();
+  EXPECT_FALSE(shim::is_cm_channel(channel));
+}
+
 }  // namespace
 }  // namespace uroce::test
