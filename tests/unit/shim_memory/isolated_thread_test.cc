@@ -5,6 +5,9 @@
 
 #include <gtest/gtest.h>
 
+#include <semaphore>
+#include <thread>
+
 namespace uroce::test {
 namespace {
 
@@ -26,6 +29,31 @@ TEST(IsolatedThread, HasRoomForTheProgramsThreadLocalMemory) {
   ASSERT_TRUE(thread.start("test", fill, &last));
   thread.join();
   EXPECT_EQ(last, 1);
+}
+
+// A thread of the program's that is taken for one of these would be ignored where its stores
+// matter.
+TEST(IsolatedThread, IsCountedUntilItReturns) {
+  struct Waits {
+    std::binary_semaphore started{0}, ended{0};
+  } waits;
+  shim::IsolatedThread thread;
+  ASSERT_TRUE(thread.prepare(1));
+  const auto work = [](void* argument) -> void* {
+    auto& its = *static_cast<Waits*>(argument);
+    its.started.release();
+    its.ended.acquire();
+    return nullptr;
+  };
+  ASSERT_TRUE(thread.start("test", work, &waits));
+  waits.started.acquire();
+  EXPECT_EQ(shim::IsolatedThread::count(), 1);
+  waits.ended.release();
+  while (shim::IsolatedThread::count() != 0) {
+    std::this_thread::yield();
+  }
+  thread.join();
+  EXPECT_EQ(shim::IsolatedThread::count(), 0);
 }
 
 }  // namespace

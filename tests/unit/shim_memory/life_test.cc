@@ -17,7 +17,9 @@
 
 #include "tests/unit/shim_memory/asan.h"
 #include "tests/unit/shim_memory/stand_in.h"
+#include "verbs_shim/memory/sharing/isolated_thread.h"
 #include "verbs_shim/memory/sharing/memory_map.h"
+#include "verbs_shim/memory/sharing/page_conversion.h"
 #include "verbs_shim/memory/sharing/user_fault.h"
 
 namespace uroce::test {
@@ -224,6 +226,31 @@ TEST(Life, ForkedChildSharesOnItsOwn) {
   EXPECT_EQ(memory[0], 1U);
   EXPECT_EQ(memory[1], 0U);
   ::munmap(memory, 4 * kPage);
+}
+
+// Otherwise the stores of a second thread of the child's could be lost, where userfaultfd is
+// refused.
+TEST(Life, AForkedChildDoesntCountItsParentsThreads) {
+  StandIn first;
+  ASSERT_EQ(first.share(map(kPage), kPage).error, 0U);
+  EXPECT_GE(shim::IsolatedThread::count(), 1);
+  const int failed = in_child([] {
+    StandIn second;
+    if (shim::IsolatedThread::count() != 0 || second.share(map(kPage), kPage).error != 0) {
+      return 1;
+    }
+    if (!shim::one_thread()) {
+      return 2;
+    }
+    std::atomic<bool> stop{false};
+    std::thread other([&] { stop.wait(false); });
+    const bool counted = !shim::one_thread();
+    stop = true;
+    stop.notify_one();
+    other.join();
+    return counted ? 0 : 3;
+  });
+  EXPECT_EQ(failed, 0);
 }
 
 TEST(Life, ForksWhileOthersRegister) {

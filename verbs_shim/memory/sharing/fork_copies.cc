@@ -11,6 +11,7 @@
 
 #include "base/check.h"
 #include "base/page.h"
+#include "verbs_shim/memory/sharing/isolated_thread.h"
 #include "verbs_shim/memory/sharing/kernel_calls.h"
 #include "verbs_shim/memory/sharing/memory_limit.h"
 #include "verbs_shim/memory/sharing/sharing_state.h"
@@ -183,6 +184,7 @@ void after_fork_in_child() {
   // From here on the heap is the child's own.
   sharing->arenas.clear();
   sharing->converter.forget();
+  IsolatedThread::forget_all();
   sharing->watch.reset();
   sharing->invalidations.reset();
   forget_locked_memory();

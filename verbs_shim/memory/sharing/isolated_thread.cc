@@ -3,6 +3,8 @@
 #include <signal.h>
 
 #include <atomic>
+#include <new>
+#include <type_traits>
 
 #include "base/page.h"
 #include "verbs_shim/memory/sharing/kernel_calls.h"
@@ -14,14 +16,31 @@ namespace {
 constexpr std::size_t kStackBytes = 2ULL << 20U;
 constexpr std::size_t kGuardBytes = kPage;
 
-std::atomic<unsigned> threads{0};  // a counter, needs no ordering
+std::atomic<int> threads{0};  // a counter, needs no ordering
 
 }  // namespace
 
-unsigned IsolatedThread::count() { return threads.load(std::memory_order_relaxed); }
+// What a thread runs. At the top of its room.
+struct IsolatedThread::Run {
+  void* (*work)(void*) = nullptr;
+  void* argument = nullptr;
+};
+
+int IsolatedThread::count() { return threads.load(std::memory_order_relaxed); }
+
+void IsolatedThread::forget_all() { threads.store(0, std::memory_order_relaxed); }
+
+// It isn't counted any more before it ends, whether or not somebody joins it.
+void* IsolatedThread::run(void* argument) {
+  const Run& wanted = *static_cast<const Run*>(argument);
+  void* const result = wanted.work(wanted.argument);
+  threads.fetch_sub(1, std::memory_order_relaxed);
+  return result;
+}
 
 bool IsolatedThread::prepare(std::size_t state_bytes) {
-  const std::size_t rounded = page_ceil(state_bytes);
+  static_assert(std::is_trivially_destructible_v<Run>);
+  const std::size_t rounded = page_ceil(sizeof(Run) + state_bytes);
   bytes_ = kGuardBytes + kStackBytes + rounded;
   void* const room = kernel::mmap(nullptr, bytes_, PROT_READ | PROT_WRITE,
                                   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -35,10 +54,12 @@ bool IsolatedThread::prepare(std::size_t state_bytes) {
   kernel::madvise(room, bytes_, MADV_NOHUGEPAGE);
   room_ = room;
   state_ = static_cast<std::byte*>(room) + kGuardBytes + kStackBytes;
+  run_ = new (static_cast<std::byte*>(room) + bytes_ - sizeof(Run)) Run;
   return true;
 }
 
 bool IsolatedThread::start(const char* name, void* (*work)(void*), void* argument) {
+  *run_ = {work, argument};
   pthread_attr_t attributes;
   pthread_attr_init(&attributes);
   pthread_attr_setstack(&attributes, static_cast<std::byte*>(room_) + kGuardBytes, kStackBytes);
@@ -46,7 +67,7 @@ bool IsolatedThread::start(const char* name, void* (*work)(void*), void* argumen
   sigset_t before;
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, &before);
-  const bool started = pthread_create(&thread_, &attributes, work, argument) == 0;
+  const bool started = pthread_create(&thread_, &attributes, run, run_) == 0;
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
   pthread_attr_destroy(&attributes);
   if (!started) {
@@ -55,20 +76,19 @@ bool IsolatedThread::start(const char* name, void* (*work)(void*), void* argumen
     return false;
   }
   pthread_setname_np(thread_, name);
+  // Only now, so that never more are counted than there are.
   threads.fetch_add(1, std::memory_order_relaxed);
   return true;
 }
 
 void IsolatedThread::join() {
   pthread_join(thread_, nullptr);
-  threads.fetch_sub(1, std::memory_order_relaxed);
   kernel::munmap(room_, bytes_);
   room_ = nullptr;
 }
 
 void IsolatedThread::leave() {
   pthread_detach(thread_);
-  threads.fetch_sub(1, std::memory_order_relaxed);
   room_ = nullptr;
 }
 

@@ -9,7 +9,7 @@
 
 namespace uroce::shim {
 
-// The mapping: a guard page, the stack, and zeroed space for the thread's state.
+// The mapping: a guard page, the stack, and zeroed space for the thread's state and what it runs.
 class IsolatedThread {
  public:
   IsolatedThread() = default;
@@ -30,13 +30,19 @@ class IsolatedThread {
   void forget() { room_ = nullptr; }
 
   [[nodiscard]] bool prepared() const { return room_ != nullptr; }
-  // The number of these threads in the process, except those left by leave().
-  static unsigned count();
+  // At most the number of these threads that the process has now.
+  static int count();
+  // For a fork's child: it has none.
+  static void forget_all();
 
  private:
+  struct Run;
+  static void* run(void* argument);
+
   void* room_ = nullptr;
   std::size_t bytes_ = 0;
   void* state_ = nullptr;
+  Run* run_ = nullptr;
   pthread_t thread_ = {};
 };
 

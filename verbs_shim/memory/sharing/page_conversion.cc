@@ -141,9 +141,9 @@ int PageConversion::run(const Conversion& conversion) {
 // A directory has a link for each subdirectory.
 bool one_thread() {
   struct stat tasks = {};
-  constexpr nlink_t kDirectoryItself = 2;
+  constexpr int kDirectoryItself = 2;
   return ::stat("/proc/self/task", &tasks) == 0 &&
-         tasks.st_nlink <= kDirectoryItself + 1 + IsolatedThread::count();
+         static_cast<int>(tasks.st_nlink) <= kDirectoryItself + 1 + IsolatedThread::count();
 }
 
 }  // namespace uroce::shim
