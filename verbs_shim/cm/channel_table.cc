@@ -16,14 +16,22 @@
 namespace uroce::shim {
 namespace {
 
-constexpr int kDescriptorsMax = 65'536;  // of the process; channels have smaller numbers
+// Channels by descriptor, in parts that are allocated when one of their numbers is first used.
+constexpr int kPartChannels = 4'096;
+constexpr int kDescriptorsMax = 1'048'576;  // of a process (fs.nr_open)
 static_assert(std::is_aggregate_v<CmChannel> && std::is_trivially_copyable_v<CmChannel>);
 
 pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;  // guards the following
-CmChannel* channels = nullptr;  // array of kDescriptorsMax, allocated with the first
+CmChannel* parts[kDescriptorsMax / kPartChannels] = {};
 std::uint64_t last_serial = 0;
 std::uint64_t inherited = 0;  // channels up to this serial number are a parent's
 ConnectionObjects* first_objects = nullptr;
+
+// Where its part is to be found. nullptr: the number is beyond the table.
+CmChannel** part_of(int descriptor) {
+  return descriptor < 0 || descriptor >= kDescriptorsMax ? nullptr
+                                                         : &parts[descriptor / kPartChannels];
+}
 
 int set_watched(int file, int socket, bool wanted, bool* watched) {
   if (wanted == *watched) {
@@ -91,8 +99,8 @@ void forget(ConnectionObjects& objects, CmObject& id) {
   if (id.in_use) {
     end_use(objects, id);
   }
-  if (CmChannel& channel = channels[id.channel]; channel.serial != 0) {
-    --channel.ids;
+  if (CmChannel* const channel = known_channel(id.channel); channel != nullptr) {
+    --channel->ids;
   }
   id = {};
   --objects.count;
@@ -124,13 +132,12 @@ ChannelLock::ChannelLock() { pthread_mutex_lock(&mutex); }
 ChannelLock::~ChannelLock() { pthread_mutex_unlock(&mutex); }
 
 CmChannel* channel_place(int descriptor) {
-  if (channels == nullptr) {
+  CmChannel** const part = part_of(descriptor);
+  if (part != nullptr && *part == nullptr) {
     // Not by new, which would touch all of it.
-    channels = static_cast<CmChannel*>(std::calloc(kDescriptorsMax, sizeof(CmChannel)));
+    *part = static_cast<CmChannel*>(std::calloc(kPartChannels, sizeof(CmChannel)));
   }
-  return channels == nullptr || descriptor < 0 || descriptor >= kDescriptorsMax
-             ? nullptr
-             : &channels[descriptor];
+  return part == nullptr || *part == nullptr ? nullptr : &(*part)[descriptor % kPartChannels];
 }
 
 CmChannel* channel_of(int descriptor) {
@@ -145,10 +152,12 @@ CmChannel* channel_of(int descriptor) {
 }
 
 CmChannel* known_channel(int descriptor) {
-  return channels != nullptr && descriptor >= 0 && descriptor < kDescriptorsMax &&
-                 channels[descriptor].serial != 0
-             ? &channels[descriptor]
-             : nullptr;
+  CmChannel** const part = part_of(descriptor);
+  if (part == nullptr || *part == nullptr) {
+    return nullptr;
+  }
+  CmChannel& channel = (*part)[descriptor % kPartChannels];
+  return channel.serial != 0 ? &channel : nullptr;
 }
 
 CmChannel* known_channel(int descriptor, std::uint64_t serial) {
@@ -245,10 +254,10 @@ void disconnect(ConnectionObjects& objects) {
 
 void end_use(const ConnectionObjects& objects, CmObject& id) {
   id.in_use = false;
-  if (CmChannel& channel = channels[id.channel]; channel.serial != 0) {
-    const bool lost = channel.lost || channel.generation != objects.generation;
-    --(lost ? channel.removals : channel.ids_in_use);
-    (void)watch(channel);
+  if (CmChannel* const channel = known_channel(id.channel); channel != nullptr) {
+    const bool lost = channel->lost || channel->generation != objects.generation;
+    --(lost ? channel->removals : channel->ids_in_use);
+    (void)watch(*channel);
   }
 }
 
