@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <new>
 #include <string>
 #include <utility>
 
@@ -204,6 +205,13 @@ void Service::pump() {
   if (retry_at_ == 0) {
     retry_at_ = now() + kMemoryRetry;  // if memory runs out on the way, on_time() goes on
   }
+  try {
+    pump_all();
+  } catch (const std::bad_alloc&) {
+  }
+}
+
+void Service::pump_all() {
   bool idle = false;
   while (!idle) {
     idle = true;

@@ -76,7 +76,8 @@ class Service {
   [[nodiscard]] bool may_log_refusal() { return refusal_lines_.is_due(now()); }
 
   // Sends the state machine's pending messages and delivers its events to programs. Call it after
-  // every operation on the state machine. Where memory is missing, the rest waits for on_time().
+  // every operation on the state machine. Where memory is missing, the rest waits for on_time();
+  // should it run out on the way, what was being delivered is lost.
   void pump();
 
  private:
@@ -88,6 +89,7 @@ class Service {
   // event is handled to its end: half-handled ones would leave connections that belong to nobody.
   // If it isn't, what is due is done a little later.
   bool has_memory();
+  void pump_all();
   void on_mad(const cm::Route& route, std::span<const std::byte> bytes);
   void send(const cm::Outgoing& outgoing);
   bool continue_resolving(Id& id);

@@ -4,12 +4,13 @@
 // checked before a handler runs. Inputs are untrusted: handlers check handles and states.
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
 #include <span>
-#include <vector>
 
+#include "abi/cm_records.h"
 #include "control/cm_user/user.h"
 
 namespace uroce::control::cm_user {
@@ -19,7 +20,9 @@ struct Call {
   EventChannel* other;    // MIGRATE_ID: the id's previous channel
   std::span<const std::byte> input;
   std::span<const std::byte> option;  // SET_OPTION
-  std::vector<std::byte> output = {};
+  // The response. No memory is allocated for it: what the command has done can't be undone.
+  std::array<std::byte, abi::kCmOutputMax> output = {};
+  std::uint32_t output_length = 0;
   // GET_EVENT: handle + 1 of what the event counts for; 0: none.
   std::uint32_t event_id = 0;
   std::uint32_t event_membership = 0;
@@ -34,8 +37,8 @@ struct Call {
   }
   template <typename Body>
   void answer(const Body& body) {
-    static_assert(std::is_trivially_copyable_v<Body>);
-    output.resize(sizeof(Body));
+    static_assert(std::is_trivially_copyable_v<Body> && sizeof(Body) <= abi::kCmOutputMax);
+    output_length = sizeof(Body);
     std::memcpy(output.data(), &body, sizeof(Body));
   }
 };

@@ -15,11 +15,7 @@ User::~User() {
   channels_.for_each(
       [](std::uint32_t /*handle*/, EventChannel& channel) { channel.forget_events(); });
   ids_.for_each([&](std::uint32_t /*handle*/, Id& id) { destroy(id); });
-  try {
-    service_.pump();
-  } catch (const std::bad_alloc&) {
-    // What was being delivered is lost; the next pump() delivers the rest.
-  }
+  service_.pump();
 }
 
 Result<User::OpenedChannel> User::open_channel() {

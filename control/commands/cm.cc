@@ -48,17 +48,15 @@ Result<Outcome> cm_command(Conversation& conversation, Request& request, Reply* 
     return status.error();
   }
   abi::CmCommandReply answer{};
-  UROCE_CHECK(call.output.size() <= sizeof(answer.output));
-  answer.output_length = static_cast<std::uint32_t>(call.output.size());
-  if (!call.output.empty()) {
-    std::memcpy(answer.output, call.output.data(), call.output.size());
-  }
+  answer.output_length = call.output_length;
+  std::memcpy(answer.output, call.output.data(), call.output_length);
   answer.event_id = call.event_id;
   answer.event_membership = call.event_membership;
   answer.leaving = (*channel)->settle();
   if (other != nullptr && other != *channel) {
     answer.leaving_other = other->settle();
   }
+  static_assert(sizeof(answer) <= Reply::kReserved);
   reply->set(answer);
   return Outcome::kReply;
 }

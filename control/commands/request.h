@@ -50,9 +50,9 @@ struct Request {
 
 // A reply under construction. The conversation fills its header when the handler is done.
 struct Reply {
-  // Bytes of the longest reply of a command that creates an object (reports are longer). Reserved
-  // in advance: once a handler has created an object, its reply must not fail.
-  static constexpr std::size_t kReserved = 512;
+  // Bytes of the longest reply of a command that changes something (reports are longer). Reserved
+  // in advance: once a handler has created an object or taken an event, its reply must not fail.
+  static constexpr std::size_t kReserved = 832;
 
   std::vector<std::byte> bytes;
   std::vector<UniqueFd> descriptors;

@@ -48,7 +48,7 @@ class InvalidationTurns : public ::testing::Test {
     return {std::move(mirror), std::move(*channels)};
   }
   static UniqueFd own_memory() {
-    return std::move(open_proc_mem(ProgramProcess(::getpid(), ::getuid())).value());
+    return std::move(open_proc_mem(ProgramProcess(::getpid(), ::getuid(), ::getgid())).value());
   }
   static void take_away(const Program& program, std::uint64_t address, std::uint64_t length,
                         std::uint32_t sequence = 1) {
