@@ -266,6 +266,8 @@ class Mirror {
   bool clear_slice(Invalidation& invalidation, std::vector<std::unique_ptr<Chunk>>* gone);
   std::unique_ptr<Chunk> unpublish(const Chunk& chunk);
   void unmap(std::vector<std::unique_ptr<Chunk>> taken);
+  static void unmap_pages(std::byte* host, std::size_t length);
+  void unmap_others(const Chunk& chunk);
   Chunk* chunk_for_inline(std::uint64_t first, bool write);
   [[nodiscard]] bool blocked(std::uint64_t first, std::uint64_t end) const;
   void note_change(std::uint64_t first, std::uint64_t end);

@@ -139,8 +139,28 @@ std::unique_ptr<Mirror::Chunk> Mirror::unpublish(const Chunk& chunk) {
   return std::move(segment.owned[index]);
 }
 
-// Unmaps the daemon's mappings of chunks that no worker can reach any more, unless they have been
-// described again meanwhile: then the new mappings have replaced the old ones.
+void Mirror::unmap_pages(std::byte* host, std::size_t length) {
+  // On failure, mappings are left that nobody uses.
+  (void)::mmap(host, length, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1,
+               0);
+}
+
+// For a chunk that was described again: its new mappings have replaced old ones, which are still
+// there at all other pages.
+void Mirror::unmap_others(const Chunk& chunk) {
+  for (std::size_t page = 0; page < kPagesInChunk;) {
+    std::size_t stop = page;
+    while (stop < kPagesInChunk && !(is_set(chunk.known, stop) && !is_set(chunk.remote, stop))) {
+      ++stop;
+    }
+    if (stop != page) {
+      unmap_pages(chunk.host + page * kPage, (stop - page) * kPage);
+    }
+    page = stop + 1;
+  }
+}
+
+// Unmaps the daemon's mappings of chunks that no worker can reach any more.
 void Mirror::unmap(std::vector<std::unique_ptr<Chunk>> taken) {
   std::sort(taken.begin(), taken.end(),
             [](const auto& a, const auto& b) { return a->host < b->host; });
@@ -151,6 +171,11 @@ void Mirror::unmap(std::vector<std::unique_ptr<Chunk>> taken) {
   }
   for (std::size_t i = 0; i < taken.size();) {
     const std::lock_guard lock(mutex_);
+    if (const Chunk* const again = chunk_of(taken[i]->address)) {
+      unmap_others(*again);
+      ++i;
+      continue;
+    }
     std::byte* const host = taken[i]->host;
     std::size_t length = 0;
     while (i < taken.size() && length < kUnmapMax && taken[i]->host == host + length &&
@@ -158,13 +183,7 @@ void Mirror::unmap(std::vector<std::unique_ptr<Chunk>> taken) {
       length += kChunk;
       ++i;
     }
-    if (length == 0) {
-      ++i;
-      continue;
-    }
-    // On failure, mappings are left that nobody uses.
-    (void)::mmap(host, length, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED,
-                 -1, 0);
+    unmap_pages(host, length);
   }
 }
 

@@ -7,6 +7,8 @@
 
 #include <fstream>
 #include <memory>
+#include <string>
+#include <thread>
 #include <vector>
 
 #include "tests/unit/mmu/paged_program.h"
@@ -67,6 +69,50 @@ TEST(MirrorAccount, MemoryInMorePartsThanTheUserMayHaveIsReachedTheSlowWay) {
   }
   EXPECT_EQ(account->used(Limit::kMappings), 0U);
   EXPECT_EQ(account->used(Limit::kAddressSpace), 0U);
+}
+
+// The daemon's mappings of a memfd.
+std::size_t mappings_of(const std::string& name) {
+  std::size_t count = 0;
+  std::ifstream maps("/proc/self/maps");
+  for (std::string line; std::getline(maps, line);) {
+    count += line.find(name) != std::string::npos ? 1 : 0;
+  }
+  return count;
+}
+
+// Otherwise a program that answers at the right moment has as many mappings as it likes.
+TEST(MirrorAccount, AChunkDescribedWhileItIsInvalidatedLosesItsOldMappings) {
+  Quiescence quiescence;
+  const PagedProgram program(quiescence);
+  Mirror& mirror = *program.mirror;
+  const std::size_t before = mappings_of("paged-program");
+  std::vector<MirrorPiece> pieces;
+  const auto add = [&](std::size_t page) {
+    pieces.push_back(program.everything());
+    pieces.back().address = kBase + page * kPage;
+    pieces.back().length = kPage;
+  };
+  constexpr std::size_t kLast = Mirror::kPagesInChunk - 1;
+  for (std::size_t page = 0; page < kLast; page += 2) {
+    add(page);
+  }
+  mirror.describe(kBase, kBase + Mirror::kChunk, pieces, mirror.changes());
+  ASSERT_GT(mappings_of("paged-program"), before + 200);
+  quiescence.online(0);  // a worker may be using them, so the invalidation waits
+  std::thread invalidates([&] { mirror.invalidate(1, kBase, kBase + kLast * kPage, true); });
+  while (mirror.chunk_count() != 0) {
+    std::this_thread::yield();
+  }
+  pieces.clear();
+  add(kLast);
+  mirror.describe(kBase, kBase + Mirror::kChunk, pieces, mirror.changes());
+  EXPECT_EQ(mirror.chunk_count(), 1U);
+  quiescence.offline(0);
+  invalidates.join();
+  EXPECT_EQ(mappings_of("paged-program"), before + 1);
+  EXPECT_EQ(mirror.find_run(kBase + kLast * kPage, kBase + Mirror::kChunk, true).state,
+            Mirror::State::kAbsent);
 }
 
 }  // namespace
