@@ -31,11 +31,11 @@ UniqueFd open_pidfd(pid_t pid) {
 
 }  // namespace
 
-Result<ProgramProcess> ProgramProcess::at(int socket, pid_t pid, uid_t uid) {
+Result<ProgramProcess> ProgramProcess::at(int socket, pid_t pid, uid_t uid, gid_t gid) {
   int descriptor = -1;
   socklen_t length = sizeof(descriptor);
   if (::getsockopt(socket, SOL_SOCKET, kSoPeerPidfd, &descriptor, &length) == 0) {
-    return ProgramProcess(pid, uid, UniqueFd(descriptor));
+    return ProgramProcess(pid, uid, gid, UniqueFd(descriptor));
   }
   UniqueFd pidfd;
   if (errno == ENOPROTOOPT) {  // Linux before 6.5
@@ -44,13 +44,14 @@ Result<ProgramProcess> ProgramProcess::at(int socket, pid_t pid, uid_t uid) {
   if (!pidfd.valid() && (errno == EMFILE || errno == ENFILE || errno == ENOMEM)) {
     return system_error("can't determine which process connected");
   }
-  return ProgramProcess(pid, uid, std::move(pidfd));  // without one: that process has ended
+  return ProgramProcess(pid, uid, gid, std::move(pidfd));  // without one: that process has ended
 }
 
-ProgramProcess::ProgramProcess(pid_t pid, uid_t uid) : ProgramProcess(pid, uid, open_pidfd(pid)) {}
+ProgramProcess::ProgramProcess(pid_t pid, uid_t uid, gid_t gid)
+    : ProgramProcess(pid, uid, gid, open_pidfd(pid)) {}
 
-ProgramProcess::ProgramProcess(pid_t pid, uid_t uid, UniqueFd pidfd)
-    : pid_(pid), uid_(uid), pidfd_(std::make_shared<const UniqueFd>(std::move(pidfd))) {
+ProgramProcess::ProgramProcess(pid_t pid, uid_t uid, gid_t gid, UniqueFd pidfd)
+    : pid_(pid), uid_(uid), gid_(gid), pidfd_(std::make_shared<const UniqueFd>(std::move(pidfd))) {
   const std::uint64_t found = namespace_of(std::to_string(pid_));
   user_namespace_ = has_ended() ? 0 : found;
 }

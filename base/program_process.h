@@ -20,17 +20,19 @@ namespace uroce {
 
 class ProgramProcess {
  public:
-  // At the other end of a UNIX socket; `pid` and `uid` are SO_PEERCRED's. Errors: no descriptor is
-  // left. SO_PEERPIDFD (Linux 6.5) tells of the process that connected. Before that the pidfd is
-  // that of the process which has the number now, so whoever ends between connect and accept can
-  // still be mistaken, but nobody after.
-  static Result<ProgramProcess> at(int socket, pid_t pid, uid_t uid);
+  // At the other end of a UNIX socket; `pid`, `uid` and `gid` are SO_PEERCRED's. Errors: no
+  // descriptor is left. SO_PEERPIDFD (Linux 6.5) tells of the process that connected. Before that
+  // the pidfd is that of the process which has the number now, so whoever ends between connect and
+  // accept can still be mistaken, but nobody after.
+  static Result<ProgramProcess> at(int socket, pid_t pid, uid_t uid, gid_t gid);
 
   // The process that has this number now.
-  ProgramProcess(pid_t pid, uid_t uid);
+  ProgramProcess(pid_t pid, uid_t uid, gid_t gid);
 
   [[nodiscard]] pid_t pid() const { return pid_; }
+  // As which it connected.
   [[nodiscard]] uid_t uid() const { return uid_; }
+  [[nodiscard]] gid_t gid() const { return gid_; }
 
   // Its number may be another process's.
   [[nodiscard]] bool has_ended() const;
@@ -45,10 +47,11 @@ class ProgramProcess {
   [[nodiscard]] int pidfd() const { return pidfd_->get(); }
 
  private:
-  ProgramProcess(pid_t pid, uid_t uid, UniqueFd pidfd);
+  ProgramProcess(pid_t pid, uid_t uid, gid_t gid, UniqueFd pidfd);
 
   pid_t pid_;
   uid_t uid_;
+  gid_t gid_;
   std::shared_ptr<const UniqueFd> pidfd_;
   std::uint64_t user_namespace_ = 0;
 };

@@ -49,7 +49,7 @@ Result<UniqueFd> connect_to(const std::string& path) {
 }
 
 ProgramProcess process_of(const Peer& peer) {
-  return peer.process ? *peer.process : ProgramProcess(peer.pid, peer.uid);
+  return peer.process ? *peer.process : ProgramProcess(peer.pid, peer.uid, peer.gid);
 }
 
 // A number is one process's as long as that lives.
@@ -77,7 +77,7 @@ Result<Peer> program_at(int socket) {
   if (!peer) {
     return peer;
   }
-  auto process = ProgramProcess::at(socket, peer->pid, peer->uid);
+  auto process = ProgramProcess::at(socket, peer->pid, peer->uid, peer->gid);
   if (!process) {
     return process.error();
   }

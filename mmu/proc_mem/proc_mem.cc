@@ -1,12 +1,13 @@
 #include "mmu/proc_mem/proc_mem.h"
 
 #include <fcntl.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <string>
 #include <system_error>
+
+#include "mmu/proc_mem/program_rights.h"
 
 namespace uroce {
 namespace {
@@ -22,18 +23,15 @@ const char* remedy(const ProgramProcess& program) {
 
 Result<UniqueFd> open_proc_mem(const ProgramProcess& program) {
   const std::string number = std::to_string(program.pid());
-  const std::string process = "/proc/" + number;
-  UniqueFd memory(::open((process + "/mem").c_str(), O_RDWR | O_CLOEXEC));
+  UniqueFd memory(::open(("/proc/" + number + "/mem").c_str(), O_RDWR | O_CLOEXEC));
   if (!memory.valid()) {
     const std::string why = std::generic_category().message(errno);
     return Error{EPERM, "the daemon may not reach the memory of process " + number + " (" + why +
                             "): " + remedy(program)};
   }
-  // After the open: had the program become another before, this would show that one's owner.
-  struct stat owner = {};
-  if (::stat(process.c_str(), &owner) != 0 || owner.st_uid != program.uid()) {
-    return Error{EPERM, "process " + number + " no longer runs as user " +
-                            std::to_string(program.uid()) + ", so its memory is left alone"};
+  // After the open: had the program become another before, this would show that one's rights.
+  if (Status rights = check_rights(program); !rights) {
+    return rights.error();
   }
   if (Status same = program.check(); !same) {
     return same.error();

@@ -65,7 +65,8 @@ class Registrar {
     auto region = daemon_.make_region(
         {.pd = 1, .access = kAccess, .address = start, .length = length, .iova = start},
         description.pieces, {},
-        ProgramMemory::open(ProgramProcess(::getpid(), ::getuid()), description.pieces, true));
+        ProgramMemory::open(ProgramProcess(::getpid(), ::getuid(), ::getgid()), description.pieces,
+                            true));
     UROCE_CHECK(region);
     return std::move(*region);
   }

@@ -83,7 +83,7 @@ TEST_F(NamedQueuePair, MayBeAnyonesForRoot) {
 
 // The process opened its device as one user, and its first event channel as another.
 TEST_F(NamedQueuePair, MayBeAnotherUsersOfTheSameProcess) {
-  const auto process = std::make_shared<ProgramProcess>(::getpid(), ::getuid());
+  const auto process = std::make_shared<ProgramProcess>(::getpid(), ::getuid(), ::getgid());
   CmProgram before{rig, Peer{::getpid(), ::getuid() + 1, 0, process}};
   CmProgram after{rig, Peer{::getpid(), ::getuid() + 2, 0, process}};
   const ProgramChannel channel = after.open_channel();

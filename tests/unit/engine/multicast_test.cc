@@ -285,7 +285,7 @@ TEST_F(Multicast, WithoutABufferSomeMembersMissIt) {
 TEST_F(Multicast, ADatagramThatFindsNoBufferLeavesNothingBehind) {
   given(1);
   const auto memory = std::make_shared<const UniqueFd>(
-      std::move(open_proc_mem(ProgramProcess(::getpid(), ::getuid())).value()));
+      std::move(open_proc_mem(ProgramProcess(::getpid(), ::getuid(), ::getgid())).value()));
   const auto program = ProcMemThread::start(memory, {.uid = ::getuid()}).value();
   Member& only = member(17, true, program);
   receive_with_the_last_buffer();

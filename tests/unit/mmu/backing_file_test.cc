@@ -124,7 +124,7 @@ TEST(BackingFile, AMapFilesLinkOpensTheMappedFile) {
                          .map_end = reinterpret_cast<std::uintptr_t>(mapped) + 3 * kPage,
                          .kind = abi::PieceKind::kMapFiles,
                          .source = 0};
-  const ProgramProcess own(::getpid(), ::getuid());
+  const ProgramProcess own(::getpid(), ::getuid(), ::getgid());
   const UniqueFd opened = open_map_file(own, piece, true);
   if (opened.valid() && ::fcntl(file.get(), F_ADD_SEALS, F_SEAL_FUTURE_WRITE) == 0) {
     EXPECT_FALSE(open_map_file(own, piece, true).valid()) << "nobody can map it for writing";

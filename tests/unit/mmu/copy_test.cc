@@ -159,7 +159,7 @@ TEST_F(Copy, AtomicsAnswerWithTheValueBefore) {
 }
 
 TEST_F(Copy, TheSlowWayDoesTheSame) {
-  auto memory = open_proc_mem(ProgramProcess(::getpid(), ::getuid()));
+  auto memory = open_proc_mem(ProgramProcess(::getpid(), ::getuid(), ::getgid()));
   if (!memory) {
     GTEST_SKIP() << memory.error().message;
   }
@@ -192,7 +192,7 @@ TEST_F(Copy, TheSlowWayDoesTheSame) {
 // Two programs have mapped one counter, each at a different address.
 TEST_F(Copy, SlowWayAtomicsAreAtomicAcrossMappings) {
   constexpr std::uint64_t kRounds = 5'000;
-  auto memory = open_proc_mem(ProgramProcess(::getpid(), ::getuid()));
+  auto memory = open_proc_mem(ProgramProcess(::getpid(), ::getuid(), ::getgid()));
   if (!memory) {
     GTEST_SKIP() << memory.error().message;
   }

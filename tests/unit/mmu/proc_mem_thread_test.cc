@@ -22,7 +22,7 @@ constexpr User kOther{.uid = kTestUid, .user_namespace = 1};  // same uid, elsew
 
 std::shared_ptr<const UniqueFd> own_memory() {
   return std::make_shared<const UniqueFd>(
-      std::move(open_proc_mem(ProgramProcess(::getpid(), ::getuid())).value()));
+      std::move(open_proc_mem(ProgramProcess(::getpid(), ::getuid(), ::getgid())).value()));
 }
 
 std::uint64_t address_of(const void* bytes) { return reinterpret_cast<std::uint64_t>(bytes); }

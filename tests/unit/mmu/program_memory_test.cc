@@ -43,7 +43,8 @@ class ProgramMemoryTest : public ::testing::Test {
                std::uint32_t access = kAccessLocalWrite) {
     auto region = memory_.make_region(
         {.pd = 1, .access = access, .address = address, .length = length, .iova = address}, pieces,
-        descriptors, ProgramMemory::open(ProgramProcess(::getpid(), ::getuid()), pieces, true));
+        descriptors,
+        ProgramMemory::open(ProgramProcess(::getpid(), ::getuid(), ::getgid()), pieces, true));
     return region ? 0 : region.error().code;
   }
 
@@ -133,14 +134,15 @@ TEST_F(ProgramMemoryTest, MapFilesGivesNoMoreThanTheProgramHas) {
   map_files.address = reinterpret_cast<std::uintptr_t>(mapped);
   map_files.map_start = map_files.address;
   map_files.map_end = map_files.address + kPage;
-  auto region = memory_.make_region(
-      {.pd = 1,
-       .access = kAccessLocalWrite,
-       .address = map_files.address,
-       .length = kPage,
-       .iova = 0},
-      {&map_files, 1}, {},
-      ProgramMemory::open(ProgramProcess(::getpid(), ::getuid()), {&map_files, 1}, true));
+  auto region =
+      memory_.make_region({.pd = 1,
+                           .access = kAccessLocalWrite,
+                           .address = map_files.address,
+                           .length = kPage,
+                           .iova = 0},
+                          {&map_files, 1}, {},
+                          ProgramMemory::open(ProgramProcess(::getpid(), ::getuid(), ::getgid()),
+                                              {&map_files, 1}, true));
   ASSERT_TRUE(region);
   EXPECT_EQ((*region)->remote_pieces(), 1U);
   ::munmap(mapped, kPage);
@@ -183,7 +185,8 @@ TEST_F(ProgramMemoryTest, AForeignProcessMemoryIsRefused) {
   const MemoryPiece all = piece(PieceKind::kProcMem, 0, 1);
   auto region = stranger.make_region(
       {.pd = 1, .access = 0, .address = kBase, .length = kPage, .iova = kBase}, {&all, 1}, {},
-      ProgramMemory::open(ProgramProcess(::getpid(), ::getuid() + 1), {&all, 1}, false));
+      ProgramMemory::open(ProgramProcess(::getpid(), ::getuid() + 1, ::getgid()), {&all, 1},
+                          false));
   ASSERT_FALSE(region);
   EXPECT_EQ(region.error().code, EPERM);
 }

@@ -83,7 +83,7 @@ class ReusedNumber : public testing::Test {
   ~ReusedNumber() override { end_child(program); }
 
   [[nodiscard]] ProgramProcess connected() const {
-    auto process = ProgramProcess::at(socket.get(), program, ::getuid());
+    auto process = ProgramProcess::at(socket.get(), program, ::getuid(), ::getgid());
     EXPECT_TRUE(process);
     return *process;
   }
@@ -142,7 +142,8 @@ TEST_F(ReusedNumber, AProcessWithAReusedPidIsNotReached) {
     GTEST_SKIP() << why_not_given(error);
   }
   EXPECT_EQ(reach(process), EPERM);
-  EXPECT_EQ(reach(ProgramProcess(program, ::getuid())), 0) << "by itself it is reachable";
+  EXPECT_EQ(reach(ProgramProcess(program, ::getuid(), ::getgid())), 0)
+      << "by itself it is reachable";
 }
 
 TEST_F(ReusedNumber, APidReusedBeforeAcceptIsNotReached) {
@@ -171,13 +172,13 @@ TEST_F(ReusedNumber, AProcessInAnotherUserNamespaceIsNotReached) {
       ::pause();
     }
   }
-  const ProgramProcess process(child, ::getuid());
+  const ProgramProcess process(child, ::getuid(), ::getgid());
   EXPECT_TRUE(process.check());
   EXPECT_EQ(::write(ours.get(), "x", 1), 1);
   int error = EIO;
   EXPECT_EQ(::read(ours.get(), &error, sizeof(error)), static_cast<ssize_t>(sizeof(error)));
   const bool checked = process.check().has_value();
-  const bool shares = ProgramProcess(child, ::getuid()).shares_user_namespace();
+  const bool shares = ProgramProcess(child, ::getuid(), ::getgid()).shares_user_namespace();
   end_child(child);
   if (error != 0) {
     GTEST_SKIP() << "this machine gives no user namespace: unshare says "

@@ -51,7 +51,7 @@ Endpoint::Endpoint(const EndpointConfig& config)
   if (config.slow_way) {
     region.pieces[0].host = nullptr;
     const auto file = std::make_shared<const UniqueFd>(
-        std::move(open_proc_mem(ProgramProcess(::getpid(), ::getuid())).value()));
+        std::move(open_proc_mem(ProgramProcess(::getpid(), ::getuid(), ::getgid())).value()));
     region.remote = file->get();
     region.program = ProcMemThread::start(file, {.uid = ::getuid()}).value();
     program_ = region.program;

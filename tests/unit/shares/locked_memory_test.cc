@@ -42,7 +42,7 @@ class Locker {
   Locker(const Locker&) = delete;
   Locker& operator=(const Locker&) = delete;
 
-  [[nodiscard]] ProgramProcess process() const { return {pid, uid_}; }
+  [[nodiscard]] ProgramProcess process() const { return {pid, uid_, ::getgid()}; }
   void end() const {
     ::kill(pid, SIGKILL);
     siginfo_t facts{};

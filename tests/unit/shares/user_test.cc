@@ -44,12 +44,12 @@ class Elsewhere {
 };
 
 TEST(User, OfTheDaemonsNamespaceIsItsUid) {
-  EXPECT_EQ(user_of({::getpid(), ::getuid()}), (User{.uid = ::getuid()}));
-  EXPECT_EQ(user_of({::getpid(), 4711}), (User{.uid = 4711}));
+  EXPECT_EQ(user_of({::getpid(), ::getuid(), 0}), (User{.uid = ::getuid()}));
+  EXPECT_EQ(user_of({::getpid(), 4711, 0}), (User{.uid = 4711}));
 }
 
 TEST(User, ThatCantBeExaminedIsItsUid) {
-  EXPECT_EQ(user_of({-1, 4711}), (User{.uid = 4711}));
+  EXPECT_EQ(user_of({-1, 4711, 0}), (User{.uid = 4711}));
   EXPECT_EQ(user_in(-1, 4711), (User{.uid = 4711}));
 }
 
@@ -61,8 +61,8 @@ TEST(User, OfAnOrdinaryUsersNamespaceIsItsOwner) {
   if (!process.exists) {
     GTEST_SKIP() << "no user namespaces here";
   }
-  EXPECT_EQ(user_of({process.pid, owner}), (User{.uid = owner}));
-  EXPECT_EQ(user_of({process.pid, 100'000}), (User{.uid = owner})) << "a subordinate id";
+  EXPECT_EQ(user_of({process.pid, owner, 0}), (User{.uid = owner}));
+  EXPECT_EQ(user_of({process.pid, 100'000, 0}), (User{.uid = owner})) << "a subordinate id";
 }
 
 // By then another process may have its id.
@@ -71,7 +71,7 @@ TEST(User, OfAProcessThatHasEndedIsItsUid) {
   if (!process.exists) {
     GTEST_SKIP() << "no user namespaces here";
   }
-  const ProgramProcess connected(process.pid, 100'000);
+  const ProgramProcess connected(process.pid, 100'000, 0);
   EXPECT_NE(user_of(connected), (User{.uid = 100'000}));
   ::kill(process.pid, SIGKILL);
   siginfo_t facts{};
@@ -87,7 +87,7 @@ TEST(User, OfRootsNamespacesAreDistinct) {
   if (!one.exists || !two.exists) {
     GTEST_SKIP() << "no user namespaces here";
   }
-  const User first = user_of({one.pid, 100'000}), second = user_of({two.pid, 100'000});
+  const User first = user_of({one.pid, 100'000, 0}), second = user_of({two.pid, 100'000, 0});
   EXPECT_EQ(first.uid, 100'000U);
   EXPECT_NE(first.user_namespace, 0U);
   EXPECT_NE(first, second);

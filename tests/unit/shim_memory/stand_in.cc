@@ -78,6 +78,7 @@ class Server {
       case What::kProgram:
         pid_ = static_cast<int>(order.length);
         uid_ = static_cast<std::uint32_t>(order.value);
+        gid_ = order.access;
         memory_ = std::make_unique<ProgramMemory>(make_private_account());
         return {};
       case What::kArena:
@@ -108,7 +109,7 @@ class Server {
          .address = order.address,
          .length = order.length,
          .iova = order.address},
-        pieces, descriptors, ProgramMemory::open(ProgramProcess(pid_, uid_), pieces, true));
+        pieces, descriptors, ProgramMemory::open(ProgramProcess(pid_, uid_, gid_), pieces, true));
     if (!region) {
       return {.error = static_cast<std::uint32_t>(region.error().code)};
     }
@@ -144,6 +145,7 @@ class Server {
   int socket_;
   int pid_ = 0;
   std::uint32_t uid_ = 0;
+  std::uint32_t gid_ = 0;
   std::unique_ptr<ProgramMemory> memory_;
   std::unique_ptr<Region> region_;
   std::vector<std::byte> payload_, answer_;
@@ -179,7 +181,7 @@ StandIn::StandIn() {
   }
   ::close(ends[1]);
   socket_.reset(ends[0]);
-  set_program(::getpid(), ::getuid());
+  set_program(::getpid(), ::getuid(), ::getgid());
 }
 
 StandIn::~StandIn() {
@@ -187,8 +189,11 @@ StandIn::~StandIn() {
   ::waitpid(pid_, nullptr, 0);
 }
 
-void StandIn::set_program(int pid, std::uint32_t uid) {
-  ask(record_of({.what = What::kProgram, .length = static_cast<std::uint64_t>(pid), .value = uid}));
+void StandIn::set_program(int pid, std::uint32_t uid, std::uint32_t gid) {
+  ask(record_of({.what = What::kProgram,
+                 .access = gid,
+                 .length = static_cast<std::uint64_t>(pid),
+                 .value = uid}));
   arenas_.clear();
 }
 

@@ -30,7 +30,7 @@ class StandIn {
   StandIn& operator=(const StandIn&) = delete;
 
   // The program that shares memory, if it isn't the process that started the stand-in.
-  void set_program(int pid, std::uint32_t uid);
+  void set_program(int pid, std::uint32_t uid, std::uint32_t gid);
 
   // describe_memory() here, make_region() there.
   Registered share(const void* address, std::uint64_t length,

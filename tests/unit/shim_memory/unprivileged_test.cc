@@ -70,17 +70,17 @@ class Unprivileged : public ::testing::Test {
 TEST_F(Unprivileged, WithADaemonThatIsRoot) {
   StandIn daemon;
   EXPECT_EQ(as_nobody([&] {
-              daemon.set_program(::getpid(), kNobody);
+              daemon.set_program(::getpid(), kNobody, kNobody);
               return try_both_ways(daemon, map(kPage), 0);
             }),
             0);
   EXPECT_EQ(as_nobody([&] {
-              daemon.set_program(::getpid(), kNobody);
+              daemon.set_program(::getpid(), kNobody, kNobody);
               return try_both_ways(daemon, map(kPage, MAP_SHARED | MAP_ANONYMOUS), 0);
             }),
             0);
   EXPECT_EQ(as_nobody([&] {
-              daemon.set_program(::getpid(), kNobody);
+              daemon.set_program(::getpid(), kNobody, kNobody);
               return try_both_ways(daemon, in_data, 1);
             }),
             0);
@@ -107,7 +107,7 @@ TEST_F(Unprivileged, WithADaemonOfTheSameUser) {
 TEST_F(Unprivileged, ADaemonOfAnotherUserIsRefused) {
   EXPECT_EQ(as_nobody([] {
               StandIn daemon;
-              daemon.set_program(::getppid(), 0);
+              daemon.set_program(::getppid(), 0, 0);
               return static_cast<int>(daemon.share(in_data, kPage).error);
             }),
             EPERM);

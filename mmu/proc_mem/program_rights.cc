@@ -1,0 +1,83 @@
+#include "mmu/proc_mem/program_rights.h"
+
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cinttypes>
+#include <cstdint>
+#include <cstdio>
+#include <memory>
+#include <string>
+#include <string_view>
+
+namespace uroce {
+namespace {
+
+// Of /proc/PID/status: real, effective, saved and of the file system.
+struct Rights {
+  std::array<std::uint32_t, 4> uids{}, gids{};
+  std::uint64_t permitted = 0;  // capabilities
+};
+
+bool read_ids(const char* text, std::array<std::uint32_t, 4>* ids) {
+  auto& [real, effective, saved, file_system] = *ids;
+  return std::sscanf(text, "%" SCNu32 "%" SCNu32 "%" SCNu32 "%" SCNu32, &real, &effective, &saved,
+                     &file_system) == 4;
+}
+
+bool read_rights(const std::string& process, Rights* rights) {
+  const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(
+      std::fopen((process + "/status").c_str(), "re"), std::fclose);
+  int found = 0;
+  std::array<char, 256> line{};  // a longer line, of groups, is read in parts
+  while (file != nullptr && std::fgets(line.data(), line.size(), file.get()) != nullptr) {
+    const std::string_view text(line.data());
+    if (text.starts_with("Uid:\t")) {
+      found += read_ids(line.data() + 5, &rights->uids) ? 1 : 0;
+    } else if (text.starts_with("Gid:\t")) {
+      found += read_ids(line.data() + 5, &rights->gids) ? 1 : 0;
+    } else if (text.starts_with("CapPrm:\t")) {
+      found += std::sscanf(line.data() + 8, "%" SCNx64, &rights->permitted) == 1 ? 1 : 0;
+    }
+  }
+  return found == 3;
+}
+
+// The kernel gives the files of a process that it keeps from its own user (after the exec of a
+// program with more rights, or after setuid(2)) to root of the process's user namespace.
+bool is_dumpable(const std::string& process, uid_t user) {
+  struct stat owner = {};
+  return ::stat((process + "/mem").c_str(), &owner) == 0 && owner.st_uid == user;
+}
+
+}  // namespace
+
+Status check_rights(const ProgramProcess& program) {
+  const std::string process = "/proc/" + std::to_string(program.pid());
+  Rights rights;
+  if (!read_rights(process, &rights)) {
+    return Error{EPERM, "can't read " + process + "/status, so the memory is left alone"};
+  }
+  const auto all_are = [](const auto& ids, std::uint32_t wanted) {
+    return std::all_of(ids.begin(), ids.end(), [&](std::uint32_t id) { return id == wanted; });
+  };
+  if (program.uid() == 0 && rights.uids[1] == 0) {
+    return ok();
+  }
+  if (!all_are(rights.uids, program.uid()) || !all_are(rights.gids, program.gid())) {
+    return Error{EPERM, "process " + std::to_string(program.pid()) + " doesn't run only as user " +
+                            std::to_string(program.uid()) + " and group " +
+                            std::to_string(program.gid()) +
+                            ", as which it connected, so its memory is left alone"};
+  }
+  if (rights.permitted != 0 && !is_dumpable(process, program.uid())) {
+    return Error{EPERM, "process " + std::to_string(program.pid()) +
+                            " has capabilities that its user may not have, so its memory is left "
+                            "alone"};
+  }
+  return ok();
+}
+
+}  // namespace uroce
