@@ -213,7 +213,8 @@ bool Worker::State::drain_frames(Role role) {
         continue;
       }
       QpEntry* entry = last != nullptr && last->qpn == qpn ? last : table.find(qpn);
-      if (entry == nullptr) {
+      // One of another port's is another card's.
+      if (entry == nullptr || entry->port != burst[i]->port) {
         deliver_without_qp(burst[i]);
         continue;
       }

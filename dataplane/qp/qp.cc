@@ -48,9 +48,9 @@ void Qp::modify(const QpAttributes& attributes, std::uint32_t mask, Turn& turn) 
       notification_point_.forget();
       rate_.forget();
       held_back_ = false;
+      attributes_ = QpAttributes{};
       requester_.reset();
       responder_.reset();
-      attributes_ = QpAttributes{};
       break;
     case QpState::kInit:
     case QpState::kRtr:

@@ -97,6 +97,9 @@ void Requester::took_directly(const SendEntry& entry, std::uint32_t packets, std
     fail_refused(turn);
     announce_drained(turn);
   }
+  if (receiver_window_.limited()) [[unlikely]] {
+    receiver_took();
+  }
 }
 
 bool Requester::take_directly(const DirectAnswer& answer, Turn& turn) {

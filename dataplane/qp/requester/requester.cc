@@ -10,22 +10,35 @@
 #include "dataplane/wire/timer_code.h"
 
 namespace uroce {
+namespace {
 
-Requester::Requester(Qp& qp) : qp_(qp), queue_(qp.config_) { configure(); }
+constexpr std::uint32_t kEverything = ~std::uint32_t{0};  // a mask of attributes
 
-void Requester::configure() {
+}  // namespace
+
+Requester::Requester(Qp& qp) : qp_(qp), queue_(qp.config_) { configure(kEverything); }
+
+// Of what the attributes aren't about nothing changes: only progress gives a peer its retries back
+// (IBTA vol. 1, 9.9.2.1.2).
+void Requester::configure(std::uint32_t mask) {
   const QpAttributes& attributes = qp_.attributes_;
-  mtu_shift_ = static_cast<std::uint32_t>(std::countr_zero(attributes.path_mtu));
-  window_.configure(std::min(kWindowPackets, kWindowBytes >> mtu_shift_), mtu_shift_,
-                    qp_.config_.shares_network && qp_.config_.reliable());
-  timeout_ = attributes.timeout == 0 ? 0 : timer_duration(attributes.timeout);
-  retry_budget_.configure(attributes.retry_cnt, timeout_);
-  silent_timeouts_ = 0;
-  rnr_retries_left_ = attributes.rnr_retry;
+  if ((mask & (kQpMaskPath | kQpMaskPathMtu)) != 0) {
+    mtu_shift_ = static_cast<std::uint32_t>(std::countr_zero(attributes.path_mtu));
+    window_.configure(std::min(kWindowPackets, kWindowBytes >> mtu_shift_), mtu_shift_,
+                      qp_.config_.shares_network && qp_.config_.reliable());
+  }
+  if ((mask & (kQpMaskTimeout | kQpMaskRetryCnt)) != 0) {
+    timeout_ = attributes.timeout == 0 ? 0 : timer_duration(attributes.timeout);
+    retry_budget_.configure(attributes.retry_cnt, timeout_);
+    silent_timeouts_ = 0;
+  }
+  if ((mask & kQpMaskRnrRetry) != 0) {
+    rnr_retries_left_ = attributes.rnr_retry;
+  }
 }
 
 void Requester::modified(std::uint32_t mask, Time now) {
-  configure();
+  configure(mask);
   if ((mask & kQpMaskTimeout) != 0) {
     receiver_window_ = ReceiverWindow();  // it needs a timer
     arm_timer(now);  // for what is outstanding already: nothing else need be sent in SQD
@@ -90,6 +103,7 @@ void Requester::reset() {
   draining_ = false;
   flushed_ = 0;
   forget_outstanding();
+  configure(kEverything);
 }
 
 // REQUIRES: no entry is left, or those left are flushed before anything is sent again.

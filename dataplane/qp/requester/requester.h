@@ -269,9 +269,11 @@ class Requester {
   Step take_answer(const std::byte* bytes, std::uint32_t offset, std::uint32_t length, Turn& turn);
   void take_answered(std::uint32_t psns, std::uint32_t length, Turn& turn);
 
+  // requester.cc
+  // Takes over what depends on these attributes of the queue pair (kQpMask...).
+  void configure(std::uint32_t mask);
+
   // retransmit.cc
-  // Takes over timeouts and window from the queue pair's attributes.
-  void configure();
   void arm_timer(Time now);
   void move_cursor_to_unacked();
   void retry(Turn& turn);

@@ -15,6 +15,10 @@ namespace {
 
 using abi::WrOpcode;
 
+struct alignas(abi::kCaptureRingOffset) CaptureRing {
+  std::array<std::byte, abi::kCaptureRingOffset + abi::kCaptureRingMin> bytes{};
+};
+
 TEST(DirectFrames, MemoryThatIsNotMappedGoesAsFrames) {
   PairConfig config = small_memory();
   config.b.slow_way = true;
@@ -69,10 +73,49 @@ TEST(DirectFrames, MessagesThatNeedFramesAreSentBackToBack) {
   }
 }
 
-TEST(DirectFrames, ACaptureGetsFrames) {
-  struct alignas(abi::kCaptureRingOffset) CaptureRing {
-    std::array<std::byte, abi::kCaptureRingOffset + abi::kCaptureRingMin> bytes{};
+// A receiver that wasn't ready once, and then took messages directly. One whose rest goes as frames
+// must not wait for the answer to a question that nobody asked.
+TEST(DirectFrames, TheRestOfASendToAPeerThatWasntReadyIsntHeldBack) {
+  const auto ring = std::make_unique<CaptureRing>();
+  CaptureWriter writer(ring->bytes, 256);
+  OneDaemon daemon(true, small_memory({.min_rnr_timer = 12}));
+  QpPair& pair = daemon.pair;
+  const auto send = [&](std::uint64_t id, std::size_t length) {
+    const abi::Sge sge = pair.a.sge(0, length);
+    daemon.post(send_wr(id, WrOpcode::kSend), {&sge, 1});
   };
+  const auto receive = [&](std::uint64_t id, std::size_t length) {
+    pair.b.post_recv(id, std::array{pair.b.sge(0, length)});
+    daemon.station.ring(daemon.b);
+  };
+  send(1, 8);
+  daemon.settle();  // an RNR NAK
+  receive(1, 8);
+  daemon.settle(true);
+  ASSERT_TRUE(pair.a.poll_send());
+  for (std::uint64_t id = 2; id < 5; ++id) {
+    receive(id, 8);
+    send(id, 8);
+    daemon.settle();
+    ASSERT_TRUE(pair.a.poll_send());
+  }
+  EXPECT_EQ(pair.a.qp().counters().direct_messages, 3U);
+  const std::uint64_t before = pair.a.qp().counters().direct_bytes;
+  constexpr std::size_t kSlices = 200'000;
+  receive(5, kSlices);
+  send(5, kSlices);
+  while (pair.a.qp().counters().direct_bytes == before) {
+    daemon.station.worker.poll(daemon.now);
+  }
+  ASSERT_LT(pair.a.qp().counters().direct_bytes - before, kSlices);
+  EXPECT_TRUE(daemon.station.worker.set_capture(&writer));
+  daemon.settle();
+  EXPECT_TRUE(pair.a.poll_send()) << "without that time passes";
+  EXPECT_EQ(pair.a.qp().counters().local_ack_timeout_err, 0U);
+  EXPECT_TRUE(daemon.station.worker.set_capture(nullptr));
+}
+
+TEST(DirectFrames, ACaptureGetsFrames) {
   const auto ring = std::make_unique<CaptureRing>();
   CaptureWriter writer(ring->bytes, 256);
   OneDaemon daemon(true, small_memory());

@@ -177,6 +177,61 @@ TEST(Retransmit, GivesUpAfterRetryCnt) {
   }
 }
 
+// Programs change rights or the RNR timer of connected queue pairs.
+TEST(Retransmit, AModifyOfSomethingElseRefillsNothing) {
+  QpPair pair({.retry_cnt = 2, .rnr_retry = 2});
+  pair.a.post_send(rdma_wr(1, WrOpcode::kRdmaWrite, pair.b, 0), std::array{pair.a.sge(0, 8)});
+  int tries = 0;
+  pair.run([&](const Packet&, bool) {
+    ++tries;
+    pair.a.modify({.state = QpState::kRts, .access = kAccessRemoteRead},
+                  kQpMaskState | kQpMaskAccess, pair.now);
+    return true;
+  });
+  EXPECT_EQ(tries, 3);
+  ASSERT_TRUE(pair.a.poll_send());
+
+  QpPair unready({.retry_cnt = 2, .rnr_retry = 2});
+  unready.a.post_send(send_wr(1, WrOpcode::kSend), std::array{unready.a.sge(0, 8)});
+  tries = 0;
+  unready.run([&](const Packet&, bool to_b) {
+    tries += to_b ? 1 : 0;
+    unready.a.modify({.min_rnr_timer = 1}, kQpMaskMinRnrTimer, unready.now);
+    return false;
+  });
+  EXPECT_EQ(tries, 3);
+  ASSERT_TRUE(unready.a.poll_send());
+}
+
+// A larger window would burst into a network whose state is unknown.
+TEST(Retransmit, AModifyOfSomethingElseLeavesTheWindow) {
+  PairConfig config;
+  config.a.shares_network = true;
+  QpPair pair(config);
+  for (std::uint64_t id = 0; id < 16; ++id) {
+    pair.a.post_send(rdma_wr(id, WrOpcode::kRdmaWrite, pair.b, 0),
+                     std::array{pair.a.sge(0, 32 << 10U)});
+  }
+  std::size_t most = 0;
+  const auto transmit = [&] {
+    const QpPair::Frames frames = pair.transmit(pair.a);
+    most = std::max(most, frames.size());
+    for (const auto& frame : frames) {
+      EXPECT_EQ(pair.deliver(pair.b, *frame), Drop::kNone);
+    }
+    for (const auto& frame : pair.transmit(pair.b)) {
+      EXPECT_EQ(pair.deliver(pair.a, *frame), Drop::kNone);
+    }
+    return frames.size();
+  };
+  for (int i = 0; i < 2; ++i) {
+    transmit();
+  }
+  const std::size_t grown = most;
+  pair.a.modify({.access = kAccessRemoteRead}, kQpMaskAccess, pair.now);
+  EXPECT_GE(transmit(), grown);
+}
+
 TEST(Retransmit, ProgressRefillsRetryCnt) {
   QpPair pair({.retry_cnt = 1});
   for (std::uint64_t id = 0; id < 20; ++id) {
