@@ -269,7 +269,8 @@ bool Worker::State::deliver(QpEntry& entry, Role role, Frame* frame, Turn& turn)
     turn.room_missing = false;
     make_out_of_order_room(entry);
   }
-  if (entry.has_out_of_order(role)) [[unlikely]] {
+  // A repeated answer doesn't continue what waits.
+  if (entry.has_out_of_order(role) && !parked_before) [[unlikely]] {
     deliver_out_of_order(entry, role);
   }
   return true;

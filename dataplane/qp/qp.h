@@ -176,6 +176,8 @@ class Qp {
 
   // A page fault that parked a role was resolved (or failed): go on.
   void resume(Turn& turn);
+  // What had parked has been received since, unless it parks again.
+  void caught_up(Time now) { responder_.caught_up(now); }
 
   // XRC receive: the domain's shared receive queue of this number is about to vanish.
   void forget_srq(std::uint32_t number);
@@ -192,7 +194,7 @@ class Qp {
   // Whether a request is a duplicate of an executed one, which accesses no memory but that of its
   // answer.
   [[nodiscard]] bool repeats(const Packet& request) const { return responder_.repeats(request); }
-  // More requests wait for memory than allowed: sends an RNR NAK for `psn`.
+  // More requests wait for memory than allowed: sends an RNR NAK for `psn`, or asks for it later.
   void busy(std::uint32_t psn, const Turn& turn) { responder_.busy(psn, turn); }
   // A request that was parked, and partly executed, was dropped.
   void on_parked_dropped(Turn& turn) { responder_.on_parked_dropped(turn); }

@@ -213,6 +213,7 @@ void Worker::State::resume(QpEntry& entry) {
       deliver(entry, role, frame);
     }
   }
+  entry.qp->caught_up(now);
   update(entry);
 }
 
@@ -223,8 +224,8 @@ bool Worker::State::may_park(std::uint64_t user) const {
   return left != 0 && (qps_of_users.size() == 1 || parked.of(user) < left);
 }
 
-// Keeps a frame until its queue pair's memory is there. A peer that sends more than may wait, or
-// times out and retransmits, gets an RNR NAK.
+// Keeps a frame until its queue pair's memory is there. If the peer sends more than may wait, or
+// times out and retransmits, its queue pair may tell it to wait (an RNR NAK).
 void Worker::State::park(QpEntry& entry, Role role, Frame* frame) {
   auto& waiting = entry.make_waiting().parked[role];
   const bool again = !waiting.empty() && entry.qp->config().reliable() &&

@@ -77,7 +77,8 @@ class Responder {
   [[nodiscard]] bool repeats(const Packet& request) const;
 
   // Requests or responses wait for memory, and the peer retransmits or sends more than may be
-  // parked, as the packet with this PSN shows: sends an RNR NAK for it.
+  // parked, as the packet with this PSN shows: sends an RNR NAK for it, unless only copies of a
+  // program's memory are waited for, and not for long.
   void busy(std::uint32_t psn, const Turn& turn);
 
   // For Qp::on_parked_dropped.
@@ -85,6 +86,8 @@ class Responder {
 
   // A page fault of the queue pair is resolved: what was parked continues, or parks again.
   void resume();
+  // After resume(), when what had parked has been received, or parks again.
+  void caught_up(Time now);
 
   // For Qp::forget_srq: a receive work request of this queue isn't held any more.
   void forget_srq(std::uint32_t number);
@@ -172,6 +175,8 @@ class Responder {
   // Refusals (responder_refuse.cc). They return kDone, since the packet isn't needed any more;
   // kParked only for memory that isn't resident.
   Step not_ready(Turn& turn);
+  [[nodiscard]] bool awaits_copies() const;
+  bool passes_over(std::uint32_t psn, Time now);
   [[gnu::noinline]] Step refuse(Nak nak, Failure failure, Turn& turn);
   [[gnu::noinline]] Step refuse_remote(Access access, Turn& turn);
   Step refuse_local(Access access, Turn& turn);
@@ -236,6 +241,9 @@ class Responder {
 
   std::uint32_t busy_psn_ = 0;
   std::uint8_t busy_timer_code_ = 0;
+  bool passed_over_ = false;  // packets were dropped that came while others waited for copies
+  std::uint32_t passed_over_psn_ = 0;  // the newest of them
+  Time passed_over_at_ = 0;            // the first of them, or when others waited again
   bool communication_established_ = false;
   bool last_wqe_announced_ = false;
   bool sacks_wanted_ = false;

@@ -11,6 +11,9 @@
 namespace uroce {
 namespace {
 
+// How long a copy through /proc/PID/mem may hold a peer up unnoticed: less than the timeouts that
+// programs use (4.2 ms and more), so that it doesn't use up its retries.
+constexpr Duration kCopyPatience = 4 * kNanosecondsPerMillisecond;
 constexpr Duration kBusyFactor = 4;  // RNR wait as a multiple of the usual duration of a fault
 
 Failure failure_of(Access access) {
@@ -98,6 +101,9 @@ void Responder::busy(std::uint32_t psn, const Turn& turn) {
     const FaultSlot& slot = qp_->fault_slots_[role];
     wait = std::max(wait, slot.parked ? turn.now - slot.since : 0);
   }
+  if (awaits_copies() && passes_over(psn, turn.now)) {
+    return;
+  }
   busy_timer_code_ = rnr_timer_code(wait);
   if (busy_) {
     return;  // the first retransmitted packet will show the peer's position
@@ -107,6 +113,44 @@ void Responder::busy(std::uint32_t psn, const Turn& turn) {
   if (busy_psn_ == expected_psn_ && !gap_announced_) {
     gap_announced_ = true;
     gap_psn_ = expected_psn_;
+  }
+}
+
+// Whether the packet in hand waits for its stores through /proc/PID/mem (mmu/proc_mem).
+bool Responder::awaits_copies() const {
+  const FaultSlot& slot = qp_->fault_slots_[FaultRole::kResponder];
+  return slot.parked && slot.slow != nullptr && slot.slow->storing != 0;
+}
+
+// Copies that take no longer than usual are no reason for an RNR NAK: a card sends none for memory
+// that isn't paged on demand, and a peer with rnr_retry 0 would give up. The packet is dropped as
+// if the network had lost it, and caught_up() asks for it. False: they take too long, and the peer
+// must not take that for a loss.
+bool Responder::passes_over(std::uint32_t psn, Time now) {
+  if (!passed_over_) {
+    passed_over_ = true;
+    passed_over_at_ = now;
+    passed_over_psn_ = psn;
+  } else if (psn_difference(psn, passed_over_psn_) > 0) {
+    passed_over_psn_ = psn;
+  }
+  return now - passed_over_at_ < kCopyPatience;
+}
+
+// What waited has been received. If it waits again, that is another wait.
+void Responder::caught_up(Time now) {
+  if (!passed_over_) {
+    return;
+  }
+  passed_over_at_ = now;
+  if (qp_->fault_slots_[FaultRole::kResponder].parked) {
+    return;
+  }
+  passed_over_ = false;
+  if (psn_difference(passed_over_psn_, expected_psn_) >= 0 && nak_ == PendingNak::kNone) {
+    gap_announced_ = true;
+    gap_psn_ = passed_over_psn_;
+    nak_ = PendingNak::kSequence;
   }
 }
 

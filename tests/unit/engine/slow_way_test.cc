@@ -201,5 +201,62 @@ INSTANTIATE_TEST_SUITE_P(Opcodes, LateTest,
                            return "opcode" + std::to_string(static_cast<int>(of.param));
                          });
 
+// A card sends none for memory that isn't paged on demand, and such peers don't expect any.
+class SlowWayWithoutRnrRetries : public testing::Test {
+ protected:
+  static constexpr std::size_t kBytes = 400'000;  // more packets than may wait
+
+  static PairConfig config() {
+    PairConfig config;
+    config.rnr_retry = 0;
+    config.b.slow_way = true;
+    return config;
+  }
+  void expect_success(std::uint64_t count) {
+    std::optional<abi::Cqe> sent;
+    for (std::uint64_t i = 0; i < count; ++i) {
+      stations_.settle_until([&] { return (sent = stations_.pair.a.poll_send()).has_value(); });
+      EXPECT_EQ(sent->status, abi::WcStatus::kSuccess);
+    }
+    EXPECT_EQ(stations_.pair.b.qp().counters().rnr_naks_sent, 0U);
+    EXPECT_EQ(stations_.pair.a.qp().counters().local_ack_timeout_err, 0U);
+  }
+
+  PagingQueues paging_{1, {}};
+  Stations stations_{config(), {.wire_entries = 1'024, .frames = 8'192}, &paging_};
+};
+
+TEST_F(SlowWayWithoutRnrRetries, ALateHelperEndsNoConnection) {
+  fill_pattern(stations_.pair.a.memory, 7);
+  {
+    const HeldUp held(*stations_.pair.b.program());
+    stations_.post_write(1, kBytes);
+    stations_.settle();
+    EXPECT_GT(stations_.b.worker.counters().drops[Drop::kParkFull], 0U);
+  }
+  expect_success(1);
+  EXPECT_EQ(stations_.pair.b.qp().counters().naks_sent, 1U) << "it asks for what it dropped";
+  EXPECT_TRUE(std::equal(stations_.pair.a.memory.begin(), stations_.pair.a.memory.begin() + kBytes,
+                         stations_.pair.b.memory.begin()));
+}
+
+// Otherwise the peer would use up its retries.
+TEST(SlowWay, APeerIsToldToWaitForAVeryLateHelper) {
+  PairConfig config;
+  config.b.slow_way = true;
+  PagingQueues paging{1, {}};
+  Stations stations(config, {}, &paging);
+  const HeldUp held(*stations.pair.b.program());
+  stations.post_write(1, 100);
+  stations.settle();
+  const auto& counters = stations.pair.b.qp().counters();
+  for (int retries = 0; counters.rnr_naks_sent == 0 && retries < 3; ++retries) {
+    ASSERT_NE(stations.a.worker.next_deadline(), kNever);
+    stations.now = std::max(stations.now, stations.a.worker.next_deadline());
+    stations.settle();
+  }
+  EXPECT_EQ(counters.rnr_naks_sent, 1U);
+}
+
 }  // namespace
 }  // namespace uroce::test
