@@ -208,6 +208,7 @@ void Service::pump() {
   try {
     pump_all();
   } catch (const std::bad_alloc&) {
+    manager_.count_dropped_for_memory();
   }
 }
 

@@ -4,6 +4,7 @@
 #include <rdma/rdma_user_cm.h>
 
 #include <cerrno>
+#include <new>
 
 #include "control/cm_user/deliver.h"
 #include "control/cm_user/ucm_commands.h"
@@ -31,8 +32,13 @@ Status join(User& user, Id& id, Call& call, std::uint64_t uid, std::span<const s
   if (!membership) {
     return membership.error();
   }
+  try {
+    report_joined(id, **membership);
+  } catch (const std::bad_alloc&) {
+    user.remove_membership(membership_handle);
+    throw;
+  }
   call.answer(rdma_ucm_create_id_resp{membership_handle});
-  report_joined(id, **membership);
   return ok();
 }
 

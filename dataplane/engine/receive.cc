@@ -269,8 +269,7 @@ bool Worker::State::deliver(QpEntry& entry, Role role, Frame* frame, Turn& turn)
     turn.room_missing = false;
     make_out_of_order_room(entry);
   }
-  // A repeated answer doesn't continue what waits.
-  if (entry.has_out_of_order(role) && !parked_before) [[unlikely]] {
+  if (entry.has_out_of_order(role) && !entry.parks(role)) [[unlikely]] {
     deliver_out_of_order(entry, role);
   }
   return true;

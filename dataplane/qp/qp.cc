@@ -328,7 +328,8 @@ void Qp::settle(FaultRole role, std::uint32_t ticket, Access outcome, std::uint6
 
 void Qp::take_copy(std::unique_ptr<ProcMemCopy> copy) {
   ProcMemSlot* const slow = fault_slots_[copy->role].slow.get();
-  if (slow != nullptr && slow->id == copy->slot) {  // otherwise the role has been reset since
+  if (slow != nullptr && slow->id == copy->slot) {       // otherwise the role has been reset since
+    fault_slots_[copy->role].page = FaultSlot::kNoPage;  // if the role waits again, it waits anew
     slow->take(std::move(copy));
   }
 }

@@ -177,7 +177,7 @@ class Qp {
   // A page fault that parked a role was resolved (or failed): go on.
   void resume(Turn& turn);
   // What had parked has been received since, unless it parks again.
-  void caught_up(Time now) { responder_.caught_up(now); }
+  void caught_up() { responder_.caught_up(); }
 
   // XRC receive: the domain's shared receive queue of this number is about to vanish.
   void forget_srq(std::uint32_t number);

@@ -19,7 +19,7 @@
 namespace uroce {
 
 // Opens the memory of the program if it is still the process that connected and has no more rights
-// than then (program_rights.h). EPERM with a sentence, also if the kernel refuses.
+// than its user (program_rights.h). EPERM with a sentence, also if the kernel refuses.
 Result<UniqueFd> open_proc_mem(const ProgramProcess& program);
 
 // Returns how many bytes could be read, from the first on.

@@ -46,10 +46,23 @@ bool read_rights(const std::string& process, Rights* rights) {
 }
 
 // The kernel gives the files of a process that it keeps from its own user (after the exec of a
-// program with more rights, or after setuid(2)) to root of the process's user namespace.
+// program with more rights, or that its user can't read, or after setuid(2)) to root of the
+// process's user namespace.
 bool is_dumpable(const std::string& process, uid_t user) {
   struct stat owner = {};
   return ::stat((process + "/mem").c_str(), &owner) == 0 && owner.st_uid == user;
+}
+
+// Supplementary groups and access control lists aren't looked at.
+bool user_reads_file(const std::string& process, const ProgramProcess& program) {
+  struct stat file = {};
+  if (::stat((process + "/exe").c_str(), &file) != 0) {
+    return false;
+  }
+  const mode_t needed = file.st_uid == program.uid()   ? S_IRUSR
+                        : file.st_gid == program.gid() ? S_IRGRP
+                                                       : S_IROTH;
+  return (file.st_mode & needed) != 0;
 }
 
 }  // namespace
@@ -72,10 +85,13 @@ Status check_rights(const ProgramProcess& program) {
                             std::to_string(program.gid()) +
                             ", as which it connected, so its memory is left alone"};
   }
-  if (rights.permitted != 0 && !is_dumpable(process, program.uid())) {
+  if (is_dumpable(process, program.uid())) {
+    return ok();
+  }
+  if (rights.permitted != 0 || !user_reads_file(process, program)) {
     return Error{EPERM, "process " + std::to_string(program.pid()) +
-                            " has capabilities that its user may not have, so its memory is left "
-                            "alone"};
+                            " has capabilities, or runs a file that its user can't read, so its "
+                            "memory is left alone"};
   }
   return ok();
 }

@@ -18,7 +18,7 @@ namespace {
 
 // Channels by descriptor, in parts that are allocated when one of their numbers is first used.
 constexpr int kPartChannels = 4'096;
-constexpr int kDescriptorsMax = 1'048'576;  // of a process (fs.nr_open)
+constexpr int kDescriptorsMax = 1'048'576;  // of a process: what Linux allows by default
 static_assert(std::is_aggregate_v<CmChannel> && std::is_trivially_copyable_v<CmChannel>);
 
 pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;  // guards the following
@@ -162,12 +162,15 @@ CmChannel* known_channel(int descriptor) {
 
 CmChannel* known_channel(int descriptor, std::uint64_t serial) {
   CmChannel* const channel = known_channel(descriptor);
-  return channel != nullptr && channel->serial == serial && !channel->closing ? channel : nullptr;
+  return channel != nullptr && channel->serial == serial && !is_closing(*channel) ? channel
+                                                                                  : nullptr;
 }
 
 std::uint64_t new_serial() { return ++last_serial; }
 
 bool is_inherited(const CmChannel& channel) { return channel.serial <= inherited; }
+
+bool is_closing(const CmChannel& channel) { return channel.closing && !is_inherited(channel); }
 
 int watch(CmChannel& channel) {
   if (is_inherited(channel)) {

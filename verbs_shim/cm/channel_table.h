@@ -40,7 +40,7 @@ struct CmChannel {
   std::uint32_t handle = 0;
   std::uint64_t generation = 0;  // of the connection to which it belongs
   bool lost = false;             // that connection is gone
-  bool closing = false;          // the daemon is being told so; no command is executed any more
+  bool closing = false;          // is_closing(), if it is this process's
   std::uint32_t ids = 0;         // noted
   std::uint32_t ids_in_use = 0;  // of the connection
   std::uint32_t removals = 0;    // ids in use of connections that are gone: an event waits for each
@@ -76,6 +76,8 @@ CmChannel* known_channel(int descriptor, std::uint64_t serial);
 std::uint64_t new_serial();
 // Whether it is the parent's, in a fork's child.
 bool is_inherited(const CmChannel& channel);
+// Whether the daemon is being told that it is closed: no more commands are begun.
+bool is_closing(const CmChannel& channel);
 
 // Makes the descriptor readable exactly while events wait. 0 or an errno value: it can't be
 // watched.

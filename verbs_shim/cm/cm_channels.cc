@@ -146,7 +146,7 @@ bool is_live(const Route& route) {
 Route route_of(int descriptor) {
   const ChannelLock lock;
   const CmChannel* const channel = known_channel(descriptor);
-  return channel == nullptr || channel->closing ? Route{} : route_of(*channel);
+  return channel == nullptr || is_closing(*channel) ? Route{} : route_of(*channel);
 }
 
 Use::Use(const Route& route) {
@@ -220,8 +220,7 @@ int close_cm_channel(int descriptor) {
   {
     const ChannelLock lock;
     CmChannel* const channel = known_channel(descriptor);
-    // In a fork's child it isn't this process that is closing it.
-    if (channel == nullptr || (channel->closing && !is_inherited(*channel))) {
+    if (channel == nullptr || is_closing(*channel)) {
       return 0;
     }
     route = route_of(*channel);

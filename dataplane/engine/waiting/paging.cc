@@ -213,7 +213,7 @@ void Worker::State::resume(QpEntry& entry) {
       deliver(entry, role, frame);
     }
   }
-  entry.qp->caught_up(now);
+  entry.qp->caught_up();
   update(entry);
 }
 

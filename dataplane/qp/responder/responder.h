@@ -87,7 +87,7 @@ class Responder {
   // A page fault of the queue pair is resolved: what was parked continues, or parks again.
   void resume();
   // After resume(), when what had parked has been received, or parks again.
-  void caught_up(Time now);
+  void caught_up();
 
   // For Qp::forget_srq: a receive work request of this queue isn't held any more.
   void forget_srq(std::uint32_t number);
@@ -175,8 +175,8 @@ class Responder {
   // Refusals (responder_refuse.cc). They return kDone, since the packet isn't needed any more;
   // kParked only for memory that isn't resident.
   Step not_ready(Turn& turn);
-  [[nodiscard]] bool awaits_copies() const;
-  bool passes_over(std::uint32_t psn, Time now);
+  [[nodiscard]] bool awaits_only_copies() const;
+  void pass_over(std::uint32_t psn);
   [[gnu::noinline]] Step refuse(Nak nak, Failure failure, Turn& turn);
   [[gnu::noinline]] Step refuse_remote(Access access, Turn& turn);
   Step refuse_local(Access access, Turn& turn);
@@ -241,9 +241,8 @@ class Responder {
 
   std::uint32_t busy_psn_ = 0;
   std::uint8_t busy_timer_code_ = 0;
-  bool passed_over_ = false;  // packets were dropped that came while others waited for copies
+  bool passed_over_ = false;           // packets weren't received that came while others waited
   std::uint32_t passed_over_psn_ = 0;  // the newest of them
-  Time passed_over_at_ = 0;            // the first of them, or when others waited again
   bool communication_established_ = false;
   bool last_wqe_announced_ = false;
   bool sacks_wanted_ = false;

@@ -11,8 +11,8 @@
 namespace uroce {
 namespace {
 
-// How long a copy through /proc/PID/mem may hold a peer up unnoticed: less than the timeouts that
-// programs use (4.2 ms and more), so that it doesn't use up its retries.
+// How long a copy through /proc/PID/mem may hold a peer up without being told: less than the
+// timeouts that programs use (4.2 ms and more), whose retransmissions then get an RNR NAK.
 constexpr Duration kCopyPatience = 4 * kNanosecondsPerMillisecond;
 constexpr Duration kBusyFactor = 4;  // RNR wait as a multiple of the usual duration of a fault
 
@@ -90,20 +90,25 @@ Step Responder::not_ready(Turn& turn) {
 
 // 9.7.5.2 again, for memory that is being paged in: most retransmissions will be duplicates by
 // then. The longer it has taken, the longer it may still take.
+//
+// But copies that take no longer than usual are no reason for an RNR NAK: a card sends none for
+// memory that isn't paged on demand, and a peer with rnr_retry 0 would give up.
 void Responder::busy(std::uint32_t psn, const Turn& turn) {
   const QpState state = qp_->state();
   if (!qp_->config_.reliable() || nak_ == PendingNak::kFatal || state == QpState::kErr ||
       state == QpState::kReset || state == QpState::kInit) {
     return;
   }
-  Duration wait = turn.faults == nullptr ? 0 : kBusyFactor * turn.faults->usual_time();
+  Duration waited = 0;
   for (const FaultRole role : {FaultRole::kResponder, FaultRole::kAnswer}) {
     const FaultSlot& slot = qp_->fault_slots_[role];
-    wait = std::max(wait, slot.parked ? turn.now - slot.since : 0);
+    waited = std::max(waited, slot.parked ? turn.now - slot.since : 0);
   }
-  if (awaits_copies() && passes_over(psn, turn.now)) {
-    return;
+  if (waited < kCopyPatience && awaits_only_copies()) {
+    return pass_over(psn);
   }
+  const Duration wait =
+      std::max(waited, turn.faults == nullptr ? 0 : kBusyFactor * turn.faults->usual_time());
   busy_timer_code_ = rnr_timer_code(wait);
   if (busy_) {
     return;  // the first retransmitted packet will show the peer's position
@@ -116,34 +121,30 @@ void Responder::busy(std::uint32_t psn, const Turn& turn) {
   }
 }
 
-// Whether the packet in hand waits for its stores through /proc/PID/mem (mmu/proc_mem).
-bool Responder::awaits_copies() const {
-  const FaultSlot& slot = qp_->fault_slots_[FaultRole::kResponder];
-  return slot.parked && slot.slow != nullptr && slot.slow->storing != 0;
+// Whether requests or answers wait, and for nothing but copies through /proc/PID/mem
+// (mmu/proc_mem).
+bool Responder::awaits_only_copies() const {
+  bool awaits = false;
+  for (const FaultRole role : {FaultRole::kResponder, FaultRole::kAnswer}) {
+    const FaultSlot& slot = qp_->fault_slots_[role];
+    if (slot.parked && (slot.waiting || slot.slow == nullptr)) {
+      return false;
+    }
+    awaits = awaits || slot.parked;
+  }
+  return awaits;
 }
 
-// Copies that take no longer than usual are no reason for an RNR NAK: a card sends none for memory
-// that isn't paged on demand, and a peer with rnr_retry 0 would give up. The packet is dropped as
-// if the network had lost it, and caught_up() asks for it. False: they take too long, and the peer
-// must not take that for a loss.
-bool Responder::passes_over(std::uint32_t psn, Time now) {
-  if (!passed_over_) {
-    passed_over_ = true;
-    passed_over_at_ = now;
-    passed_over_psn_ = psn;
-  } else if (psn_difference(psn, passed_over_psn_) > 0) {
-    passed_over_psn_ = psn;
-  }
-  return now - passed_over_at_ < kCopyPatience;
+// The packet, unless it repeats what waits, counts as lost on the way.
+void Responder::pass_over(std::uint32_t psn) {
+  passed_over_psn_ =
+      passed_over_ && psn_difference(psn, passed_over_psn_) < 0 ? passed_over_psn_ : psn;
+  passed_over_ = true;
 }
 
-// What waited has been received. If it waits again, that is another wait.
-void Responder::caught_up(Time now) {
-  if (!passed_over_) {
-    return;
-  }
-  passed_over_at_ = now;
-  if (qp_->fault_slots_[FaultRole::kResponder].parked) {
+// If what waited has all been received, the packets that were passed over are missing now.
+void Responder::caught_up() {
+  if (!passed_over_ || qp_->fault_slots_[FaultRole::kResponder].parked) {
     return;
   }
   passed_over_ = false;

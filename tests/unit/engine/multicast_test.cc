@@ -125,15 +125,19 @@ class Multicast : public testing::Test {
     ASSERT_EQ(ports_.first->tx_burst(0, &frame, 1, 0), 1U);
     settle();
   }
-  void receive_with_the_last_buffer() {
+  template <typename Work>
+  void with_the_last_buffer(const Work& work) {
     std::vector<Frame*> taken;
     for (Frame* frame = nullptr; ports_.first->allocate(&frame, 1) == 1;) {
       taken.push_back(frame);
     }
     ports_.first->release(&taken.back(), 1);
     taken.pop_back();
-    receive("239.1.2.3");
+    work();
     ports_.first->release(taken.data(), static_cast<std::uint32_t>(taken.size()));
+  }
+  void receive_with_the_last_buffer() {
+    with_the_last_buffer([this] { receive("239.1.2.3"); });
   }
   void settle() {
     for (bool busy = true; busy;) {
@@ -261,6 +265,16 @@ TEST_F(Multicast, SentDatagramsLoopBackToOtherMembers) {
   EXPECT_EQ(sender.received(), 0U);
   EXPECT_EQ(other.received(), 1U);
   EXPECT_EQ(on_the_wire(), 1U);
+}
+
+TEST_F(Multicast, WithoutABufferSentDatagramsReachTheWireOnly) {
+  given(1);
+  Member& sender = member(17);
+  Member& other = member(18);
+  with_the_last_buffer([&] { send(sender, kGroup); });
+  EXPECT_EQ(other.received(), 0U);
+  EXPECT_EQ(on_the_wire(), 1U);
+  EXPECT_EQ(drops(Drop::kNoBuffer), 1U);
 }
 
 TEST_F(Multicast, WithoutLocalMembersNothingLoopsBack) {

@@ -1,5 +1,5 @@
-// A program connects, passes its socket on and execs one with more rights than its user: the daemon
-// must not access that one.
+// A program connects, passes its socket on and execs one that the kernel keeps from its user: the
+// daemon must not access that one.
 
 #include "mmu/proc_mem/program_rights.h"
 
@@ -99,7 +99,7 @@ TEST_F(ProgramRights, AProgramWithCapabilitiesIsReachedIfItsUserMayTraceIt) {
   EXPECT_EQ(Child([&] { return become_capable() && ::prctl(PR_SET_DUMPABLE, 1) == 0; }).reach(), 0);
 }
 
-TEST_F(ProgramRights, ASetGidProgramThatIsExecutedMeanwhileIsNot) {
+TEST_F(ProgramRights, AProgramOfAnotherGroupOrThatCantBeReadIsNotOnceExecuted) {
   const TemporaryFolder folder;
   const std::string program = folder / "program";
   std::filesystem::copy_file("/bin/sleep", program);
@@ -119,6 +119,8 @@ TEST_F(ProgramRights, ASetGidProgramThatIsExecutedMeanwhileIsNot) {
   EXPECT_EQ(Child(run).reach(), 0);
   ASSERT_EQ(::chown(program.c_str(), 0, kOtherGroup), 0);
   ASSERT_EQ(::chmod(program.c_str(), S_ISGID | 0755), 0);
+  EXPECT_EQ(Child(run).reach(), EPERM);
+  ASSERT_EQ(::chmod(program.c_str(), 0711), 0);
   EXPECT_EQ(Child(run).reach(), EPERM);
 }
 

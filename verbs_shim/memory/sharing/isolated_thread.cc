@@ -16,7 +16,8 @@ namespace {
 constexpr std::size_t kStackBytes = 2ULL << 20U;
 constexpr std::size_t kGuardBytes = kPage;
 
-std::atomic<int> threads{0};  // a counter, needs no ordering
+std::atomic<int> threads{0};
+std::atomic<unsigned> started_ever{0};
 
 }  // namespace
 
@@ -26,15 +27,17 @@ struct IsolatedThread::Run {
   void* argument = nullptr;
 };
 
-int IsolatedThread::count() { return threads.load(std::memory_order_relaxed); }
+int IsolatedThread::count() { return threads.load(); }
 
-void IsolatedThread::forget_all() { threads.store(0, std::memory_order_relaxed); }
+unsigned IsolatedThread::starts() { return started_ever.load(); }
+
+void IsolatedThread::forget_all() { threads.store(0); }
 
 // It isn't counted any more before it ends, whether or not somebody joins it.
 void* IsolatedThread::run(void* argument) {
   const Run& wanted = *static_cast<const Run*>(argument);
   void* const result = wanted.work(wanted.argument);
-  threads.fetch_sub(1, std::memory_order_relaxed);
+  threads.fetch_sub(1);
   return result;
 }
 
@@ -77,7 +80,8 @@ bool IsolatedThread::start(const char* name, void* (*work)(void*), void* argumen
   }
   pthread_setname_np(thread_, name);
   // Only now, so that never more are counted than there are.
-  threads.fetch_add(1, std::memory_order_relaxed);
+  started_ever.fetch_add(1);
+  threads.fetch_add(1);
   return true;
 }
 

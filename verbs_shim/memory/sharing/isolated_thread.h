@@ -30,8 +30,10 @@ class IsolatedThread {
   void forget() { room_ = nullptr; }
 
   [[nodiscard]] bool prepared() const { return room_ != nullptr; }
-  // At most the number of these threads that the process has now.
+  // At most the number of these threads that the process has now. It only sinks while starts(), the
+  // number of those that were ever started, stays the same.
   static int count();
+  static unsigned starts();
   // For a fork's child: it has none.
   static void forget_all();
 

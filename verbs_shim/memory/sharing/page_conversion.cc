@@ -138,12 +138,16 @@ int PageConversion::run(const Conversion& conversion) {
   return error;
 }
 
-// A directory has a link for each subdirectory.
+// A directory has a link for each subdirectory. Another thread may start one of our own at the same
+// time: what is counted afterwards must have been there.
 bool one_thread() {
-  struct stat tasks = {};
   constexpr int kDirectoryItself = 2;
-  return ::stat("/proc/self/task", &tasks) == 0 &&
-         static_cast<int>(tasks.st_nlink) <= kDirectoryItself + 1 + IsolatedThread::count();
+  const unsigned starts = IsolatedThread::starts();
+  struct stat tasks = {};
+  const bool found = ::stat("/proc/self/task", &tasks) == 0;
+  const int ours = IsolatedThread::count();
+  return found && starts == IsolatedThread::starts() &&
+         static_cast<int>(tasks.st_nlink) <= kDirectoryItself + 1 + ours;
 }
 
 }  // namespace uroce::shim
