@@ -118,7 +118,8 @@ std::uint32_t host_mtu_to(const Gid& source, const Gid& peer, std::uint32_t scop
   socklen_t length = sizeof(mtu);
   const int known = ipv4 ? ::getsockopt(socket.get(), IPPROTO_IP, IP_MTU, &mtu, &length)
                          : ::getsockopt(socket.get(), IPPROTO_IPV6, IPV6_MTU, &mtu, &length);
-  return known == 0 && mtu > 0 ? static_cast<std::uint32_t>(mtu) : kMtuUnbounded;
+  return known == 0 && mtu > 0 ? std::max(static_cast<std::uint32_t>(mtu), kBelievedMtuMin)
+                               : kMtuUnbounded;
 }
 
 std::optional<HostInterface> host_interface_with(const Gid& address) {

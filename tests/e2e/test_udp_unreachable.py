@@ -10,6 +10,15 @@ from harness.udp_wire import IPV4, Udp
 from harness.wires import free_tcp_port
 
 
+_REPORT_PATH_MTU = """
+import sys
+from scapy.all import ICMP, IP, send, sniff
+packet = sniff(iface="wire", count=1, lfilter=lambda packet: IP in packet and packet[IP].len > 1400)[0][IP]
+quoted = bytes(packet)[:100]
+send(IP(src=packet.dst, dst=packet.src) / ICMP(type=3, code=4, nexthopmtu=int(sys.argv[1])) / quoted, verbose=False)
+"""
+
+
 class Unreachable(E2eCase):
     def _connect(self, wire, address):
         """Returns the output of ucmatose, and how many seconds it took."""
@@ -47,14 +56,35 @@ class Unreachable(E2eCase):
     def test_udp_path_that_shrinks(self):
         """A router's MTU shrinks while a connection is in use: the error of the failed work request says so."""
         wire = Udp(self)
-        _server, client = start_pair(self, wire, "ib_write_bw", ["-F", "-x", IPV4, "-s", 65536, "-D", 20])
-        wait_until(lambda: client.ended() or self._sent(wire.client) > 1_000, 30, "traffic")
-        wire.namespaces[1].run("ip", "route", "replace", "10.77.2.0/24", "dev", "wire", "mtu", "1400")
+        _server, client = self._start_transfer(wire, 20)
+        for command in ("add table inet narrow", "add chain inet narrow input { type filter hook input priority 0; }",
+                        "add rule inet narrow input udp dport 4791 meta length > 1400 drop"):
+            wire.namespaces[0].run("nft", command)
+        self._report_path_mtu(wire, 1400)
         self.assertNotEqual(client.wait(60), 0)
         says = r"the path to 10\.77\.2\.1 carries IP packets of 1400 bytes at most"
         self.assertRegex(wire.client.daemon.process.out() + wire.client.daemon.process.err(), says)
         errors = self.uroce("errors", daemon=wire.client.daemon).stdout
         self.assertRegex(errors, r"retry counter exceeded: .*; and " + says)
+
+    def test_udp_forged_path_mtu(self):
+        """Anybody can claim that the path carries next to nothing: connections go on, and new ones are made."""
+        wire = Udp(self)
+        programs = self._start_transfer(wire, 5)
+        self._report_path_mtu(wire, 100)
+        for program in programs:
+            program.expect_success(60)
+        run_pair(self, wire, "ib_write_bw", "-F", "-x", IPV4, "-m", 1024, "-s", 65536, "-n", 100)
+        wire.stop()
+
+    def _start_transfer(self, wire, seconds):
+        server, client = start_pair(self, wire, "ib_write_bw", ["-F", "-x", IPV4, "-s", 65536, "-D", seconds])
+        wait_until(lambda: client.ended() or self._sent(wire.client) > 1_000, 30, "traffic")
+        return server, client
+
+    def _report_path_mtu(self, wire, mtu):
+        """The client's machine gets an ICMP error about one of its packets to the server."""
+        wire.namespaces[0].run("/usr/bin/python3", "-c", _REPORT_PATH_MTU, str(mtu))
 
     def _sent(self, endpoint):
         return self.status(endpoint.daemon)["devices"][0]["tx_frames"]

@@ -13,6 +13,14 @@
 namespace uroce {
 namespace {
 
+// Determined by the first address at the start, but no stand_in_mac(): another host may have that
+// address later, and what is sent to the port's own Ethernet address stays here.
+EtherAddress mac_named_by(const Gid& first_address) {
+  EtherAddress mac = stand_in_mac(first_address);
+  mac.bytes[0] = 0x02;
+  return mac;
+}
+
 // Polling an empty socket costs a system call: of several sockets, only the one that last delivered
 // data is polled every turn.
 constexpr std::uint32_t kTurnsPerLook = 4;
@@ -74,7 +82,7 @@ UdpPort::UdpPort(std::string spec, std::string interface, const PortOptions& opt
                  std::uint32_t segments)
     : spec_(std::move(spec)),
       interface_(std::move(interface)),
-      named_by_(options.addresses.front()),
+      mac_(mac_named_by(options.addresses.front())),
       mtu_(options.mtu),
       pool_(kFramesPerQueue * options.queues, mtu_ + kEthernetOverhead) {
   for (std::uint16_t i = 0; i < options.queues; ++i) {
@@ -218,7 +226,7 @@ PortInfo UdpPort::info() const {
   const Link at = link();
   return {
       .name = spec_,
-      .mac = stand_in_mac(named_by_),
+      .mac = mac_,
       .mtu = mtu_,
       .queues = static_cast<std::uint16_t>(queues_.size()),
       .link_up = at.trouble.empty(),

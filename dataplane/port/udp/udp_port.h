@@ -61,7 +61,7 @@ class UdpPort final : public Port {
 
   std::string spec_;
   std::string interface_;  // the interface of the addresses; empty: perhaps several
-  Gid named_by_;           // the first address at the start; determines the port's Ethernet address
+  const EtherAddress mac_;
   std::vector<Gid> addresses_;
   std::uint32_t mtu_;
   FramePool pool_;

@@ -42,7 +42,9 @@ bool set(int descriptor, int level, int option, int value) {
   return ::setsockopt(descriptor, level, option, &value, sizeof(value)) == 0;
 }
 
-// Requests a datagram's ancillary data and delivery errors, and forbids fragmentation.
+// Requests a datagram's ancillary data and delivery errors, and forbids fragmentation. Of what ICMP
+// errors say of the path's MTU nothing is kept (PROBE): anybody may forge one, and Linux would
+// refuse longer datagrams for ten minutes.
 bool set_up(int descriptor, bool ipv6) {
   set(descriptor, SOL_SOCKET, SO_RCVBUF, kBufferBytes);
   set(descriptor, SOL_SOCKET, SO_SNDBUF, kBufferBytes);
@@ -52,12 +54,12 @@ bool set_up(int descriptor, bool ipv6) {
     // Cards send no UDP checksum; the ICRC covers more.
     return set(descriptor, SOL_UDP, UDP_NO_CHECK6_RX, 1) &&
            set(descriptor, IPPROTO_IPV6, IPV6_V6ONLY, 1) &&
-           set(descriptor, IPPROTO_IPV6, IPV6_MTU_DISCOVER, IPV6_PMTUDISC_DO) &&
+           set(descriptor, IPPROTO_IPV6, IPV6_MTU_DISCOVER, IPV6_PMTUDISC_PROBE) &&
            set(descriptor, IPPROTO_IPV6, IPV6_RECVERR, 1) &&
            set(descriptor, IPPROTO_IPV6, IPV6_RECVTCLASS, 1) &&
            set(descriptor, IPPROTO_IPV6, IPV6_RECVHOPLIMIT, 1);
   }
-  return set(descriptor, IPPROTO_IP, IP_MTU_DISCOVER, IP_PMTUDISC_DO) &&
+  return set(descriptor, IPPROTO_IP, IP_MTU_DISCOVER, IP_PMTUDISC_PROBE) &&
          set(descriptor, IPPROTO_IP, IP_RECVERR, 1) && set(descriptor, IPPROTO_IP, IP_RECVTOS, 1) &&
          set(descriptor, IPPROTO_IP, IP_RECVTTL, 1);
 }
