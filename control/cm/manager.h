@@ -153,7 +153,8 @@ class Manager {
 
   // A MAD of class CM received by QP1. `route.local` is the address it was sent to.
   void on_mad(const Route& route, std::span<const std::byte> bytes, Time now);
-  // Counts one that was dropped before it came here, since there was no memory to handle it.
+  // Counts one that was dropped before it came here, or an event or message on its way from here,
+  // since there was no memory to handle it.
   void count_dropped_for_memory() { ++counters_.dropped_memory; }
   // An ICMP error that quotes the beginning of one of our MADs. Ends an unanswered REQ or SIDR_REQ;
   // ignored otherwise, since it may be forged. `error`: errno value.

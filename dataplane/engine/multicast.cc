@@ -134,7 +134,7 @@ void Worker::State::deliver_group(Frame* frame) {
 // A frame to a group leaves by a port that won't loop it back: makes a copy for the members here,
 // if there are any. Once per frame, which may wait here for the port over several turns.
 void Worker::State::loop_back_group(PortState& port, Frame* frame) {
-  if (port.groups.empty() || frame->hairpin) {
+  if (port.groups.empty() || frame->hairpin || port.hairpin.size() >= kGroupCopiesMax) {
     return;
   }
   frame->hairpin = true;
@@ -142,12 +142,11 @@ void Worker::State::loop_back_group(PortState& port, Frame* frame) {
       !port.groups.contains(frame->packet.destination_gid())) {
     return;
   }
-  Frame* copy = port.hairpin.size() < kGroupCopiesMax ? copy_of(port, *frame) : nullptr;
-  if (copy == nullptr) {
+  if (Frame* copy = copy_of(port, *frame); copy != nullptr) {
+    port.hairpin.push_back(copy);
+  } else {
     ++counters.drops[Drop::kNoBuffer];
-    return;
   }
-  port.hairpin.push_back(copy);
 }
 
 void Worker::attach(std::uint16_t port, const Gid& group, std::uint32_t qpn) {

@@ -80,7 +80,8 @@ struct PageFault : WaitingRole {
 struct FaultSlot {
   std::uint32_t ticket = 0;  // changes with each fault and each reset: an old answer finds nobody
   bool waiting = false;
-  bool parked = false;  // the role waits for `page`, raised or not
+  bool parked = false;    // the role waits for `page`, raised or not
+  bool for_copy = false;  // parked: not for that page, but for a copy through /proc/PID/mem
   // Set by the first copy through /proc/PID/mem. Each message checks this and `parked`.
   std::unique_ptr<ProcMemSlot> slow{};
   Time since = 0, looked = 0;  // parked: since when, and the time of the last check
@@ -98,6 +99,7 @@ struct FaultSlot {
     looked = now;
     page = wanted;
     parked = true;
+    for_copy = false;
   }
   void reset() { *this = {.ticket = ticket + 1}; }
 };

@@ -53,7 +53,7 @@ bool is_dumpable(const std::string& process, uid_t user) {
   return ::stat((process + "/mem").c_str(), &owner) == 0 && owner.st_uid == user;
 }
 
-// Supplementary groups and access control lists aren't looked at.
+// Supplementary groups and access control lists aren't looked at: only what the mode says of both.
 bool user_reads_file(const std::string& process, const ProgramProcess& program) {
   struct stat file = {};
   if (::stat((process + "/exe").c_str(), &file) != 0) {
@@ -61,8 +61,8 @@ bool user_reads_file(const std::string& process, const ProgramProcess& program) 
   }
   const mode_t needed = file.st_uid == program.uid()   ? S_IRUSR
                         : file.st_gid == program.gid() ? S_IRGRP
-                                                       : S_IROTH;
-  return (file.st_mode & needed) != 0;
+                                                       : S_IRGRP | S_IROTH;
+  return (file.st_mode & needed) == needed;
 }
 
 }  // namespace
@@ -85,10 +85,10 @@ Status check_rights(const ProgramProcess& program) {
                             std::to_string(program.gid()) +
                             ", as which it connected, so its memory is left alone"};
   }
-  if (is_dumpable(process, program.uid())) {
-    return ok();
-  }
-  if (rights.permitted != 0 || !user_reads_file(process, program)) {
+  const bool dumpable = is_dumpable(process, program.uid());
+  // In a user namespace of its own root may have all of them, which mean nothing outside.
+  const bool capable = rights.permitted != 0 && (!dumpable || program.shares_user_namespace());
+  if (capable || (!dumpable && !user_reads_file(process, program))) {
     return Error{EPERM, "process " + std::to_string(program.pid()) +
                             " has capabilities, or runs a file that its user can't read, so its "
                             "memory is left alone"};

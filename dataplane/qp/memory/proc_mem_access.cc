@@ -26,6 +26,7 @@ ProcMemSlot& slow_slot(const MemoryScope& scope) {
 
 Access park_for(const MemoryScope& scope, std::uint64_t address) {
   scope.slot->park(page_floor(address), scope.now);
+  scope.slot->for_copy = true;
   return Access::kNotResident;
 }
 

@@ -91,6 +91,7 @@ void Responder::push(const abi::Cqe& cqe, bool solicited, Turn& turn) {
 bool Responder::flush(Turn& turn) {
   out_of_order_.clear();
   sack_pending_ = false;
+  busy_ = false;
   passed_over_ = false;
   if (nak_ != PendingNak::kFatal && !answers_owed_) {
     // The program or the other half of the queue pair caused this state. Messages that were

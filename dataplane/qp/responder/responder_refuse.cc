@@ -11,8 +11,8 @@
 namespace uroce {
 namespace {
 
-// How long a copy through /proc/PID/mem may hold a peer up without being told: less than the
-// timeouts that programs use (4.2 ms and more), whose retransmissions then get an RNR NAK.
+// How long a peer may be held up without being told since the last copy through /proc/PID/mem was
+// done: less than the timeouts that programs use (4.2 ms and more).
 constexpr Duration kCopyPatience = 4 * kNanosecondsPerMillisecond;
 constexpr Duration kBusyFactor = 4;  // RNR wait as a multiple of the usual duration of a fault
 
@@ -104,8 +104,9 @@ void Responder::busy(std::uint32_t psn, const Turn& turn) {
     const FaultSlot& slot = qp_->fault_slots_[role];
     waited = std::max(waited, slot.parked ? turn.now - slot.since : 0);
   }
+  pass_over(psn);
   if (waited < kCopyPatience && awaits_only_copies()) {
-    return pass_over(psn);
+    return;
   }
   const Duration wait =
       std::max(waited, turn.faults == nullptr ? 0 : kBusyFactor * turn.faults->usual_time());
@@ -121,21 +122,15 @@ void Responder::busy(std::uint32_t psn, const Turn& turn) {
   }
 }
 
-// Whether requests or answers wait, and for nothing but copies through /proc/PID/mem
-// (mmu/proc_mem).
+// Whether requests or answers wait, and only for copies through /proc/PID/mem (mmu/proc_mem).
 bool Responder::awaits_only_copies() const {
-  bool awaits = false;
-  for (const FaultRole role : {FaultRole::kResponder, FaultRole::kAnswer}) {
-    const FaultSlot& slot = qp_->fault_slots_[role];
-    if (slot.parked && (slot.waiting || slot.slow == nullptr)) {
-      return false;
-    }
-    awaits = awaits || slot.parked;
-  }
-  return awaits;
+  const FaultSlot& requests = qp_->fault_slots_[FaultRole::kResponder];
+  const FaultSlot& answers = qp_->fault_slots_[FaultRole::kAnswer];
+  return (requests.parked || answers.parked) && (!requests.parked || requests.for_copy) &&
+         (!answers.parked || answers.for_copy);
 }
 
-// The packet, unless it repeats what waits, counts as lost on the way.
+// The packet won't be received. Unless it repeats one that waits, the peer must send it again.
 void Responder::pass_over(std::uint32_t psn) {
   passed_over_psn_ =
       passed_over_ && psn_difference(psn, passed_over_psn_) < 0 ? passed_over_psn_ : psn;
@@ -148,9 +143,12 @@ void Responder::caught_up() {
     return;
   }
   passed_over_ = false;
-  if (psn_difference(passed_over_psn_, expected_psn_) >= 0 && nak_ == PendingNak::kNone) {
+  const bool missing = psn_difference(passed_over_psn_, expected_psn_) >= 0;
+  const bool asking = nak_ == PendingNak::kSequence;  // NAKs not sent yet
+  if (missing && (asking || nak_ == PendingNak::kNone)) {
+    const bool further = asking && psn_difference(gap_psn_, passed_over_psn_) > 0;
+    gap_psn_ = further ? gap_psn_ : passed_over_psn_;
     gap_announced_ = true;
-    gap_psn_ = passed_over_psn_;
     nak_ = PendingNak::kSequence;
   }
 }

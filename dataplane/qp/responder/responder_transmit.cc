@@ -125,7 +125,7 @@ std::uint32_t Responder::transmit_nak(Turn& turn) {
 
 std::uint32_t Responder::transmit_busy(Turn& turn) {
   busy_ = false;
-  passed_over_ = false;  // the peer sends everything from there on again
+  passed_over_ = false;  // unless it only probed, the peer sends everything from there on again
   ++qp_->counters_.rnr_naks_sent;
   if (busy_psn_ == expected_psn_) {
     ack_pending_ = false;

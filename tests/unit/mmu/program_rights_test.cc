@@ -92,11 +92,12 @@ TEST_F(ProgramRights, AProgramWithAnotherUserOrGroupIsNot) {
       << "the group is another than when it connected";
 }
 
-// As a file's capabilities give them. Those of a program that can be dumped are its user's own.
-TEST_F(ProgramRights, AProgramWithCapabilitiesIsReachedIfItsUserMayTraceIt) {
+// As a file's capabilities give them. Such a program may allow dumps of itself.
+TEST_F(ProgramRights, AProgramWithCapabilitiesIsNot) {
   const auto become_capable = [] { return ::prctl(PR_SET_KEEPCAPS, 1) == 0 && become(); };
   EXPECT_EQ(Child(become_capable).reach(), EPERM);
-  EXPECT_EQ(Child([&] { return become_capable() && ::prctl(PR_SET_DUMPABLE, 1) == 0; }).reach(), 0);
+  EXPECT_EQ(Child([&] { return become_capable() && ::prctl(PR_SET_DUMPABLE, 1) == 0; }).reach(),
+            EPERM);
 }
 
 TEST_F(ProgramRights, AProgramOfAnotherGroupOrThatCantBeReadIsNotOnceExecuted) {

@@ -30,9 +30,9 @@ class IsolatedThread {
   void forget() { room_ = nullptr; }
 
   [[nodiscard]] bool prepared() const { return room_ != nullptr; }
-  // At most the number of these threads that the process has now. It only sinks while starts(), the
-  // number of those that were ever started, stays the same.
+  // At most the number of these threads that the process has now.
   static int count();
+  // How many were ever started. While this stays the same, none that count() counts is new.
   static unsigned starts();
   // For a fork's child: it has none.
   static void forget_all();
