@@ -209,11 +209,11 @@ UdpPort::Link UdpPort::link() const {
   std::optional<Link> first;
   for (const Gid& address : addresses_) {
     const auto interface = host_interface_with(address);
-    const Link link = interface ? of(interface->name, interface)
-                                : Link{.trouble = "no interface of this machine has the address " +
-                                                  to_string(address) +
-                                                  " (`ip address add ... dev NAME`, or name "
-                                                  "another address)"};
+    Link link = interface ? of(interface->name, interface)
+                          : Link{.trouble = "no interface of this machine has the address " +
+                                            to_string(address) +
+                                            " (`ip address add ... dev NAME`, or name "
+                                            "another address)"};
     if (link.trouble.empty()) {
       return link;
     }
