@@ -56,7 +56,6 @@ Result<Outcome> cm_command(Conversation& conversation, Request& request, Reply* 
   if (other != nullptr && other != *channel) {
     answer.leaving_other = other->settle();
   }
-  static_assert(sizeof(answer) <= Reply::kReserved);
   reply->set(answer);
   return Outcome::kReply;
 }

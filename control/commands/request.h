@@ -10,6 +10,7 @@
 #include <type_traits>
 #include <vector>
 
+#include "abi/cm_records.h"
 #include "abi/command_records.h"
 #include "base/sockets/record_limits.h"
 #include "base/unique_fd.h"
@@ -52,7 +53,7 @@ struct Request {
 struct Reply {
   // Bytes of the longest reply of a command that changes something (reports are longer). Reserved
   // in advance: once a handler has created an object or taken an event, its reply must not fail.
-  static constexpr std::size_t kReserved = 832;
+  static constexpr std::size_t kReserved = sizeof(abi::CmCommandReply);
 
   std::vector<std::byte> bytes;
   std::vector<UniqueFd> descriptors;

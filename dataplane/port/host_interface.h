@@ -29,9 +29,10 @@ struct HostInterface {
                                             const std::optional<HostInterface>& found,
                                             std::uint32_t mtu);
 
+// Anybody may forge the ICMP error that says less. IPv6 demands this of every link.
+inline constexpr std::uint32_t kBelievedMtuMin = 1'280;
 // The path MTU in bytes of IP packets from an address of this machine to a peer, as known to the
-// kernel (routes and ICMP errors, which anybody may forge: at least kBelievedMtuMin); 0: no route.
-inline constexpr std::uint32_t kBelievedMtuMin = 1'280;  // what IPv6 demands of every link
+// kernel (routes and ICMP errors), but at least kBelievedMtuMin; 0: no route.
 [[nodiscard]] std::uint32_t host_mtu_to(const Gid& source, const Gid& peer, std::uint32_t scope);
 
 // nullopt: no interface has it. All of 127.0.0.0/8 belongs to the loopback interface.

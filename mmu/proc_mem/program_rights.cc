@@ -10,7 +10,6 @@
 #include <cstdio>
 #include <memory>
 #include <string>
-#include <string_view>
 
 namespace uroce {
 namespace {
@@ -21,28 +20,20 @@ struct Rights {
   std::uint64_t permitted = 0;  // capabilities
 };
 
-bool read_ids(const char* text, std::array<std::uint32_t, 4>* ids) {
-  auto& [real, effective, saved, file_system] = *ids;
-  return std::sscanf(text, "%" SCNu32 "%" SCNu32 "%" SCNu32 "%" SCNu32, &real, &effective, &saved,
-                     &file_system) == 4;
-}
-
 bool read_rights(const std::string& process, Rights* rights) {
   const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(
       std::fopen((process + "/status").c_str(), "re"), std::fclose);
+  auto& [uids, gids, permitted] = *rights;
   int found = 0;
   std::array<char, 256> line{};  // a longer line, of groups, is read in parts
   while (file != nullptr && std::fgets(line.data(), line.size(), file.get()) != nullptr) {
-    const std::string_view text(line.data());
-    if (text.starts_with("Uid:\t")) {
-      found += read_ids(line.data() + 5, &rights->uids) ? 1 : 0;
-    } else if (text.starts_with("Gid:\t")) {
-      found += read_ids(line.data() + 5, &rights->gids) ? 1 : 0;
-    } else if (text.starts_with("CapPrm:\t")) {
-      found += std::sscanf(line.data() + 8, "%" SCNx64, &rights->permitted) == 1 ? 1 : 0;
-    }
+    found += std::sscanf(line.data(), "Uid: %" SCNu32 "%" SCNu32 "%" SCNu32 "%" SCNu32, &uids[0],
+                         &uids[1], &uids[2], &uids[3]);
+    found += std::sscanf(line.data(), "Gid: %" SCNu32 "%" SCNu32 "%" SCNu32 "%" SCNu32, &gids[0],
+                         &gids[1], &gids[2], &gids[3]);
+    found += std::sscanf(line.data(), "CapPrm: %" SCNx64, &permitted);
   }
-  return found == 3;
+  return found == 4 + 4 + 1;
 }
 
 // The kernel gives the files of a process that it keeps from its own user (after the exec of a

@@ -42,9 +42,9 @@ bool set(int descriptor, int level, int option, int value) {
   return ::setsockopt(descriptor, level, option, &value, sizeof(value)) == 0;
 }
 
-// Requests a datagram's ancillary data and delivery errors, and forbids fragmentation. Of what ICMP
-// errors say of the path's MTU nothing is kept (PROBE): anybody may forge one, and Linux would
-// refuse longer datagrams for ten minutes.
+// Requests a datagram's ancillary data and delivery errors, and forbids fragmentation. What ICMP
+// errors say of the path's MTU isn't heeded (PROBE): anybody may forge one, and Linux would refuse
+// longer datagrams for ten minutes.
 bool set_up(int descriptor, bool ipv6) {
   set(descriptor, SOL_SOCKET, SO_RCVBUF, kBufferBytes);
   set(descriptor, SOL_SOCKET, SO_SNDBUF, kBufferBytes);
