@@ -11,7 +11,7 @@ _FOR_PEOPLE = ("apps/capture/recorder.cc", "apps/report/gathered.cc", "base/time
                "control/reports/sampler.cc", "control/start/system_calls.def", "verbs_shim/rings/cq_ex.cc")
 _BANNER = re.compile(r"^\s*(//|#)\s*[-=*#/]{8,}")
 # The page about a folder's subfolders may stand in the folder itself.
-_NO_README = re.compile(r"^(\.|\.ci|debian|debian/.*|docs|apps/man|tests/(runner|tidy|unit|unit/[\w/]+|e2e/harness)|"
+_NO_README = re.compile(r"^(\.|\.ci|debian|debian/.*|docs|apps/man|tests/(runner|tidy|unit|unit/[\w/]+|e2e/\w+|bench/parts)|"
                         r"tests/fuzz/corpus.*|dts/\w+|dts/local/.*|tests/data.*)$")
 _PREFETCH = "base/prefetch.h"
 

@@ -7,9 +7,9 @@ import subprocess
 import tempfile
 import unittest
 
+from .places import SOURCES
 from .wires import WIRES
 
-_SOURCES = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "sources")
 _COMPILE_SECONDS_MAX = 60
 
 
@@ -80,7 +80,7 @@ class E2eCase(unittest.TestCase):
     def compiled(self, source, *compiler):
         """Compiles a file of sources/; returns the program."""
         program = os.path.join(self.folder, source.rsplit(".", 1)[0])
-        answer = subprocess.run([*compiler[:1], "-O1", "-o", program, os.path.join(_SOURCES, source), *compiler[1:]],
+        answer = subprocess.run([*compiler[:1], "-O1", "-o", program, os.path.join(SOURCES, source), *compiler[1:]],
                                 capture_output=True, text=True, check=False, timeout=_COMPILE_SECONDS_MAX)
         self.assertEqual(answer.returncode, 0, answer.stderr)
         return program

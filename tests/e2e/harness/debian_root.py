@@ -8,6 +8,7 @@ import subprocess
 import urllib.error
 import urllib.request
 
+from .places import E2E
 from .process import Process, wait_until
 
 _ARCHIVE = "http://deb.debian.org/debian"
@@ -81,7 +82,7 @@ class DebianRoot:
     def prefix(self, daemon):
         """The words before a command that runs in the root and uses this daemon."""
         folders = {"shim": daemon.tree.shim, "run": os.path.dirname(daemon.socket), "logs": self._setting.logs,
-                   "e2e": os.path.dirname(os.path.dirname(os.path.abspath(__file__)))}
+                   "e2e": E2E}
         mounts = [word for name, folder in folders.items() for word in (folder, name)]
         return ["unshare", "--mount", "--propagation", "private", "sh", "-c", _ENTER, "sh", self.path, self._tree(daemon), *mounts,
                 "--", "env",

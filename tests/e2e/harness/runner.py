@@ -10,7 +10,8 @@ import time
 import unittest
 from concurrent.futures import ThreadPoolExecutor
 
-ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
+from .places import ROOT
+
 sys.path.insert(0, os.path.join(ROOT, "tests", "runner"))
 
 from programs import fixed_addresses, sanitizer_environment  # noqa: E402  (needs the path above)

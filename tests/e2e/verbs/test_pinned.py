@@ -5,8 +5,7 @@ import subprocess
 import sys
 
 from harness.case import E2eCase
-
-_PROGRAMS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "pyverbs")
+from harness.places import PYVERBS
 
 
 class Pinned(E2eCase):
@@ -16,7 +15,7 @@ class Pinned(E2eCase):
 
     def _run(self, case, program="pinned_memory.py", **environment):
         daemon = self._daemon
-        program = subprocess.run([sys.executable, os.path.join(_PROGRAMS, program), case], capture_output=True, text=True, timeout=90, check=False,
+        program = subprocess.run([sys.executable, os.path.join(PYVERBS, program), case], capture_output=True, text=True, timeout=90, check=False,
                                  env={**os.environ, **daemon.environment(), **environment}, stdin=subprocess.DEVNULL)
         self.assertEqual(program.returncode, 0, program.stderr)
         daemon.expect_running()

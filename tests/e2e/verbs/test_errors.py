@@ -6,8 +6,8 @@ import subprocess
 import sys
 
 from harness.case import E2eCase
+from harness.places import RUN_SUITE
 
-_RUN_SUITE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "pyverbs", "run_suite.py")
 _SUITE = "/usr/share/doc/rdma-core/tests"
 # A test of rdma-core's that makes a mistake on purpose, and what must be said of it.
 _MISTAKE = "test_atomic.AtomicTest.test_atomic_invalid_rkey"
@@ -34,7 +34,7 @@ class Errors(E2eCase):
         self.daemon = self.wire("loopback").server.daemon
 
     def _make_a_mistake(self, **variables):
-        answer = subprocess.run([sys.executable, _RUN_SUITE, "--only", _MISTAKE], capture_output=True, text=True,
+        answer = subprocess.run([sys.executable, RUN_SUITE, "--only", _MISTAKE], capture_output=True, text=True,
                                 timeout=60, env={**os.environ, **self.daemon.environment(), **variables},
                                 stdin=subprocess.DEVNULL, check=False)
         self.assertEqual(answer.returncode, 0, answer.stderr)

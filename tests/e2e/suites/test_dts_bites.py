@@ -5,8 +5,9 @@ import os
 import subprocess
 
 from harness.case import E2eCase
+from harness.places import ROOT
 
-_RUN = os.path.join(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))), "dts", "local", "run.py")
+_RUN = os.path.join(ROOT, "dts", "local", "run.py")
 
 
 class DtsBites(E2eCase):

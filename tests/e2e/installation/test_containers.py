@@ -9,11 +9,12 @@ import yaml
 from harness.case import E2eCase
 from harness.daemon import Daemon
 from harness.network_case import NetworkCase
+from harness.places import ROOT
 from harness.process import wait_until
 from harness.udp_wire import NOBODY
 from harness.wires import free_tcp_port
 
-_FOLDER = os.path.join(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))), "apps", "containers")
+_FOLDER = os.path.join(ROOT, "apps", "containers")
 _ENTRY = ["--net", "--"]
 # Of Kubernetes' restricted policy: the volumes that a pod may have.
 _VOLUMES = {"configMap", "csi", "downwardAPI", "emptyDir", "ephemeral", "persistentVolumeClaim", "projected", "secret"}

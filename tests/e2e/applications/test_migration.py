@@ -7,6 +7,7 @@ import struct
 import subprocess
 
 from harness.application import LOCKING_NOBODY, ApplicationCase
+from harness.places import SOURCES
 from harness.process import wait_until
 from harness.rdmacm import listens
 
@@ -15,7 +16,7 @@ _SECONDS_MAX = 60
 _MIB = 1 << 20
 _COUNTED = (2 * _MIB, 4 * _MIB)  # the memory that the guest keeps writing: start, length
 _FILLED = 8 * _MIB  # above this a large guest has written once
-_SOURCE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "sources", "counting_guest.S")
+_SOURCE = os.path.join(SOURCES, "counting_guest.S")
 
 
 class Guest:

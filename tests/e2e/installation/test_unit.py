@@ -6,9 +6,10 @@ import shutil
 import subprocess
 
 from harness.case import E2eCase
+from harness.places import ROOT
 from harness.wires import free_tcp_port
 
-_UNIT = os.path.join(os.path.dirname(__file__), "../../apps/packaging/uroced.service.in")
+_UNIT = os.path.join(ROOT, "apps", "packaging", "uroced.service.in")
 _DAEMON, _USER = 61_000, 65_534
 
 # A /run of its own, as systemd would make RuntimeDirectory=uroce for the unit's user.

@@ -9,11 +9,11 @@ import subprocess
 import sys
 
 from harness.case import E2eCase
+from harness.places import RUN_SUITE
 from harness.process import Process, wait_until
 from harness.programs import run_pair, start, start_pair
 
 _NOBODY = 65534
-_RUN_SUITE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "pyverbs", "run_suite.py")
 _SUITE = "/usr/share/doc/rdma-core/tests"
 _FAULTS = "loss=0.02,seed=7"
 # Every frame that an end sends is in its own daemon's capture, whether or not the other end received it.
@@ -165,7 +165,7 @@ class Capture(E2eCase):
         wire = self.wire("loopback")
         capture = self.begin(wire.server.daemon, "--on-error", 5, "--errors", 1)
         run_pair(self, wire, "ib_write_bw", "-x", "1", "-n", "100", "-s", "16384", "-F")
-        program = start(self, wire.server, [sys.executable, _RUN_SUITE, "--only", "test_atomic.AtomicTest.test_atomic_invalid_rkey"], "mistake")
+        program = start(self, wire.server, [sys.executable, RUN_SUITE, "--only", "test_atomic.AtomicTest.test_atomic_invalid_rkey"], "mistake")
         program.expect_success(60)
         capture.expect_success(30)  # since it waits for one error only
         lines, named = self._of_the_failure(capture, r"failed with remote access error: the peer answered NAK: remote access error \(PSN")

@@ -6,7 +6,7 @@ from harness.case import E2eCase
 from harness.programs import run_pair
 from harness.udp_wire import IPV4, IPV6, Udp
 from harness.wires import Veth
-from test_integrity import SHAPE
+from verbs.test_integrity import SHAPE
 
 _OPERATIONS = 20_000
 _FEW = 0.01  # of what was received

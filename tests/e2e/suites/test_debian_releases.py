@@ -7,17 +7,17 @@ import sys
 
 from harness.case import E2eCase
 from harness.debian_root import DebianRoot
+from harness.places import PYVERBS, ROOT
 from harness.process import Process
 from harness.programs import run_pair
 from harness.rdmacm import run_cm_pair
 from harness.wires import Endpoint, Wire
 
-_E2E = os.path.dirname(os.path.abspath(__file__))
-_PAGE = os.path.join(_E2E, "..", "..", "docs", "pyverbs.md")
+_PAGE = os.path.join(ROOT, "docs", "pyverbs.md")
 _SUITE_SECONDS_MAX = 200
 _TOOL_SECONDS_MAX = 60
 
-sys.path += [os.path.join(_E2E, "pyverbs"), os.path.join(_E2E, "..", "unit", "shim")]
+sys.path += [PYVERBS, os.path.join(ROOT, "tests", "unit", "shim")]
 from expectations import Expectations  # noqa: E402  (needs the path above)
 from symbols import bound, symbols, users  # noqa: E402
 

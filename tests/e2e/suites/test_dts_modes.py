@@ -6,8 +6,9 @@ import subprocess
 import textwrap
 
 from harness.case import E2eCase
+from harness.places import ROOT
 
-_DTS = os.path.join(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))), "dts")
+_DTS = os.path.join(ROOT, "dts")
 _NOBODY = 65534
 _LOADER = """
     import importlib, inspect, pkgutil, tests

@@ -7,10 +7,11 @@ import signal
 import subprocess
 
 from harness.case import E2eCase
+from harness.places import ROOT
 from harness.process import Process, wait_until
 from harness.programs import run_pair
 
-_TRACING = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "apps", "tracing")
+_TRACING = os.path.join(ROOT, "apps", "tracing")
 _FAULTS = "corrupt=0.05,seed=7"
 _ITERATIONS = 500
 # Error messages of kernels or containers that refuse tracing, or of kernels built without it.

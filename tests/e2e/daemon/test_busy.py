@@ -7,7 +7,7 @@ import time
 from harness.process import Process
 from harness.programs import run_pair
 from harness.udp_wire import IPV4, Udp
-from test_integrity import FAULTS, SHAPE, IntegrityCase
+from verbs.test_integrity import FAULTS, SHAPE, IntegrityCase
 
 _LONG = bool(os.environ.get("UROCE_E2E_LONG"))
 _OPERATIONS, _RUNS = (100_000, 5) if _LONG else (10_000, 1)

@@ -15,7 +15,7 @@ from harness.case import E2eCase
 from harness.process import Process, wait_until
 from harness.programs import start_pair
 from harness.victim import ATTACKER, Victim, WaitsForProcessor, as_user
-from test_integrity import SHAPE
+from verbs.test_integrity import SHAPE
 
 _SECONDS, _WARM_SECONDS = (1800, 300) if os.environ.get("UROCE_E2E_LONG") else (60, 5)
 _LOOKS = 6  # of the daemons' resources, which are printed

@@ -6,14 +6,13 @@ import sys
 
 from harness.case import E2eCase
 from harness.daemon import Daemon
+from harness.places import PYVERBS, ROOT, RUN_SUITE
 from harness.process import Process
 
-_E2E = os.path.dirname(os.path.abspath(__file__))
-_SUITE = os.path.join(_E2E, "pyverbs")  # not a package: Debian's module has this name
-_PAGE = os.path.join(_E2E, "..", "..", "docs", "pyverbs.md")
+_PAGE = os.path.join(ROOT, "docs", "pyverbs.md")
 _SECONDS_MAX = 150  # it takes a few; a test of it that hangs takes ten
 
-sys.path.append(_SUITE)
+sys.path.append(PYVERBS)
 from expectations import Expectations  # noqa: E402  (needs the path above)
 
 
@@ -26,7 +25,7 @@ class Pyverbs(E2eCase):
         self.addCleanup(daemon.end)
         report = os.path.join(self.logs, "outcomes.json")
         left_out = [word for module in expectations.modules_left_out for word in ("--leave-out", module)]
-        suite = Process([sys.executable, os.path.join(_SUITE, "run_suite.py"), "--report", report,
+        suite = Process([sys.executable, RUN_SUITE, "--report", report,
                          "--ip", "10.77.0.1", *left_out],
                         "suite", self.logs, {**daemon.environment(), **environment})
         self.addCleanup(suite.end)

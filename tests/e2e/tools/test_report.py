@@ -9,10 +9,10 @@ import sys
 import time
 
 from harness.case import E2eCase
+from harness.places import RUN_SUITE
 from harness.process import wait_until
 from harness.programs import start, start_pair
 
-_RUN_SUITE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "pyverbs", "run_suite.py")
 _SUITE = "/usr/share/doc/rdma-core/tests"
 _EVIL = "<b id=evil>&\""  # 15 characters at most, as the kernel has it
 _BROWSER = "chromium"
@@ -139,7 +139,7 @@ class Report(E2eCase):
             self.skipTest("Debian's chromium isn't installed")
         wire = self.wire("veth", "--faults", "loss=0.02,seed=7")
         if os.path.isdir(_SUITE):  # an error for the report's list
-            start(self, wire.client, [sys.executable, _RUN_SUITE, "--only", "test_atomic.AtomicTest.test_atomic_invalid_rkey"], "mistake").wait(60)
+            start(self, wire.client, [sys.executable, RUN_SUITE, "--only", "test_atomic.AtomicTest.test_atomic_invalid_rkey"], "mistake").wait(60)
         self.transfer(wire)
         page = f"{self.folder}/report.html"
         self.report(wire.client.daemon, "--html", page)

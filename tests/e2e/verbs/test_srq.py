@@ -5,6 +5,7 @@ import subprocess
 import sys
 
 from harness.case import E2eCase, on_each_wire
+from harness.places import PYVERBS
 from harness.programs import run_pair
 
 
@@ -24,7 +25,7 @@ class Resizing(E2eCase):
     """While receives wait in the queue."""
 
     def _resize(self, workers):
-        program = os.path.join(os.path.dirname(os.path.abspath(__file__)), "pyverbs", "srq_resize.py")
+        program = os.path.join(PYVERBS, "srq_resize.py")
         daemon = self.wire("loopback", "--workers", workers).server.daemon
         answer = subprocess.run([sys.executable, program], capture_output=True, text=True, timeout=90, check=False,
                                 env={**os.environ, **daemon.environment()}, stdin=subprocess.DEVNULL)

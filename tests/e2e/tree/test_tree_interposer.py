@@ -5,7 +5,7 @@ import re
 import subprocess
 import sys
 
-from test_tree import NOBODY, TreeCase
+from tree.test_tree import NOBODY, TreeCase
 
 # A program that serves its own tree (a "keeper"): `answer(question)` returns the datagrams of an answer.
 _OWN_KEEPER = """

@@ -7,10 +7,11 @@ import subprocess
 import sys
 
 from harness.case import E2eCase, on_each_wire
+from harness.places import PYVERBS
 from harness.programs import run_pair
 
 _FEW = ("-n", 100)
-_HAZARDS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "pyverbs", "odp_hazards.py")
+_HAZARDS = os.path.join(PYVERBS, "odp_hazards.py")
 
 
 @on_each_wire

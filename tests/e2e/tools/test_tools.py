@@ -10,6 +10,7 @@ import subprocess
 import threading
 
 from harness.case import E2eCase
+from harness.places import ROOT
 from harness.process import Process, wait_until
 from harness.programs import run_pair
 from harness.wires import free_tcp_port
@@ -288,7 +289,7 @@ class Counters(E2eCase):
                          sum(worker["drops"].get("bad_icrc", 0) for worker in status["workers"]))
 
     def test_every_name_is_explained(self):
-        with open(os.path.join(os.path.dirname(__file__), "../../docs/counters.md"), encoding="utf-8") as page:
+        with open(os.path.join(ROOT, "docs", "counters.md"), encoding="utf-8") as page:
             explained = page.read()
         device = self.status(self.wire("loopback").server.daemon)["devices"][0]
         for name in device["hw_counters"]:

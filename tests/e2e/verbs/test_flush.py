@@ -5,8 +5,8 @@ import subprocess
 import tempfile
 
 from harness.case import E2eCase
+from harness.places import ROOT
 
-_ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
 _ON_DISKS = ("ext2/ext3", "xfs", "btrfs", "f2fs", "overlayfs")  # as stat names file systems
 _CANNOT_TELL = 77
 _SECONDS_MAX = 60  # seconds; it takes one, more on a busy disk
@@ -28,7 +28,7 @@ class DurableWrites(E2eCase):
         """In the first folder on a file system for which one can tell what is on the disk."""
         daemon = self.wire("loopback").server.daemon
         reasons = []
-        for parent in (tempfile.gettempdir(), "/var/tmp", _ROOT):
+        for parent in (tempfile.gettempdir(), "/var/tmp", ROOT):
             kind = _file_system(parent)
             if kind not in _ON_DISKS:
                 reasons.append(f"{parent} is on {kind}")

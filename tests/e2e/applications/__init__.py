@@ -1,0 +1,1 @@
+"""Applications and libraries over the card, as Debian has them."""

@@ -1,0 +1,1 @@
+"""The daemon in the field: busy, dying, restarted, short of resources, watched."""

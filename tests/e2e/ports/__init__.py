@@ -1,0 +1,1 @@
+"""Kinds of ports, their links and addresses."""

@@ -1,0 +1,1 @@
+"""Suites of others and of dts/, run whole."""

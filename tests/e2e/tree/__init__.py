@@ -1,0 +1,1 @@
+"""The card in /sys, /dev and netlink under uroce run."""

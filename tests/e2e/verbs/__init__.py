@@ -1,0 +1,1 @@
+"""What a program does with verbs, and with librdmacm."""
