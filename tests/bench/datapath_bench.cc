@@ -22,12 +22,12 @@
 
 #include "dataplane/engine/worker.h"
 #include "dataplane/port/link_port.h"
-#include "tests/bench/bound.h"
-#include "tests/bench/counted_bench.h"
-#include "tests/bench/direct_bench.h"
-#include "tests/bench/figures.h"
-#include "tests/bench/observed_bench.h"
-#include "tests/bench/working_set.h"
+#include "tests/bench/parts/bound.h"
+#include "tests/bench/parts/counted_bench.h"
+#include "tests/bench/parts/direct_bench.h"
+#include "tests/bench/parts/figures.h"
+#include "tests/bench/parts/observed_bench.h"
+#include "tests/bench/parts/working_set.h"
 #include "tests/unit/qp/qp_pair.h"
 
 namespace uroce::bench {

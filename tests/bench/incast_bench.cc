@@ -16,9 +16,9 @@
 #include <utility>
 #include <vector>
 
-#include "tests/bench/cubic_flow.h"
-#include "tests/bench/fabric.h"
-#include "tests/bench/figures.h"
+#include "tests/bench/parts/cubic_flow.h"
+#include "tests/bench/parts/fabric.h"
+#include "tests/bench/parts/figures.h"
 #include "tests/sim/node.h"
 
 namespace uroce::bench {

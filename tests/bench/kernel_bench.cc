@@ -31,7 +31,7 @@
 #include "base/page.h"
 #include "base/time/monotonic_clock.h"
 #include "base/unique_fd.h"
-#include "tests/bench/figures.h"
+#include "tests/bench/parts/figures.h"
 
 namespace uroce::bench {
 namespace {

@@ -18,8 +18,8 @@
 #include <vector>
 
 #include "base/check.h"
-#include "tests/bench/card.h"
-#include "tests/bench/figures.h"
+#include "tests/bench/parts/card.h"
+#include "tests/bench/parts/figures.h"
 
 namespace uroce::bench {
 namespace {

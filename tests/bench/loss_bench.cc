@@ -12,8 +12,8 @@
 #include <string>
 #include <vector>
 
-#include "tests/bench/figures.h"
-#include "tests/bench/timed_link.h"
+#include "tests/bench/parts/figures.h"
+#include "tests/bench/parts/timed_link.h"
 #include "tests/sim/node.h"
 
 namespace uroce::bench {

@@ -17,7 +17,7 @@
 #include <vector>
 
 #include "base/check.h"
-#include "tests/bench/card.h"
+#include "tests/bench/parts/card.h"
 
 namespace uroce::bench {
 namespace {

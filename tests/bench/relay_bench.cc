@@ -25,7 +25,7 @@
 #include "base/check.h"
 #include "base/prefetch.h"
 #include "base/time/monotonic_clock.h"
-#include "tests/bench/figures.h"
+#include "tests/bench/parts/figures.h"
 
 namespace uroce::bench {
 namespace {

@@ -28,9 +28,9 @@
 #include <vector>
 
 #include "base/check.h"
-#include "tests/bench/card.h"
-#include "tests/bench/figures.h"
-#include "tests/bench/worker_lanes.h"
+#include "tests/bench/parts/card.h"
+#include "tests/bench/parts/figures.h"
+#include "tests/bench/parts/worker_lanes.h"
 
 namespace uroce::bench {
 namespace {

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "base/check.h"
-#include "tests/bench/card.h"
+#include "tests/bench/parts/card.h"
 #include "tests/hostile/attack.h"
 
 namespace uroce::hostile {

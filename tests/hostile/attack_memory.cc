@@ -10,7 +10,7 @@
 #include <string_view>
 #include <vector>
 
-#include "tests/bench/card.h"
+#include "tests/bench/parts/card.h"
 #include "tests/hostile/attack.h"
 #include "tests/hostile/slow_file.h"
 

@@ -16,7 +16,7 @@
 #include <thread>
 #include <vector>
 
-#include "tests/bench/card.h"
+#include "tests/bench/parts/card.h"
 #include "tests/hostile/attack.h"
 
 namespace uroce::hostile {

@@ -6,7 +6,7 @@
 
 #include <vector>
 
-#include "tests/bench/card.h"
+#include "tests/bench/parts/card.h"
 
 namespace uroce::hostile {
 

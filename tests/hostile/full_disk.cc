@@ -11,7 +11,7 @@
 #include <cstring>
 #include <string_view>
 
-#include "tests/bench/card.h"
+#include "tests/bench/parts/card.h"
 
 namespace {
 

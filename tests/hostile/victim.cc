@@ -25,7 +25,7 @@
 #include <utility>
 #include <vector>
 
-#include "tests/bench/card.h"
+#include "tests/bench/parts/card.h"
 #include "tests/hostile/connected_qps.h"
 
 namespace {

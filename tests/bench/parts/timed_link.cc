@@ -1,4 +1,4 @@
-#include "tests/bench/timed_link.h"
+#include "tests/bench/parts/timed_link.h"
 
 #include <algorithm>
 #include <array>

@@ -1,4 +1,4 @@
-#include "tests/bench/observed_bench.h"
+#include "tests/bench/parts/observed_bench.h"
 
 #include <algorithm>
 #include <array>
@@ -15,7 +15,7 @@
 #include "control/metrics/metrics_text.h"
 #include "control/reports/latency_report.h"
 #include "dataplane/engine/turn/capture.h"
-#include "tests/bench/direct_bench.h"
+#include "tests/bench/parts/direct_bench.h"
 #include "tests/unit/engine/worker_fixture.h"
 
 namespace uroce::bench {

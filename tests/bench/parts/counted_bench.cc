@@ -1,4 +1,4 @@
-#include "tests/bench/counted_bench.h"
+#include "tests/bench/parts/counted_bench.h"
 
 #include <algorithm>
 #include <array>

@@ -1,4 +1,4 @@
-#include "tests/bench/card.h"
+#include "tests/bench/parts/card.h"
 
 #include <signal.h>
 #include <sys/mman.h>

@@ -1,4 +1,4 @@
-#include "tests/bench/cubic_flow.h"
+#include "tests/bench/parts/cubic_flow.h"
 
 #include <algorithm>
 #include <cmath>

@@ -1,4 +1,4 @@
-#include "tests/bench/direct_bench.h"
+#include "tests/bench/parts/direct_bench.h"
 
 #include <libdeflate.h>
 
@@ -6,7 +6,7 @@
 #include <ctime>
 
 #include "base/check.h"
-#include "tests/bench/working_set.h"
+#include "tests/bench/parts/working_set.h"
 
 namespace uroce::bench {
 namespace {

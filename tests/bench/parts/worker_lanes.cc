@@ -1,4 +1,4 @@
-#include "tests/bench/worker_lanes.h"
+#include "tests/bench/parts/worker_lanes.h"
 
 #include <algorithm>
 #include <barrier>

@@ -1,6 +1,6 @@
 // Measures the bound: copying and checksumming without any protocol around them.
 
-#include "tests/bench/bound.h"
+#include "tests/bench/parts/bound.h"
 
 #include <algorithm>
 #include <chrono>

@@ -1,4 +1,4 @@
-#include "tests/bench/fabric.h"
+#include "tests/bench/parts/fabric.h"
 
 #include <deque>
 
