@@ -84,9 +84,10 @@ enum class Command : std::uint32_t {
   kErrors,
   kChangeAddress,  // address_records.h
   kLimits,
-  kObjects,  // the status with each session's objects one by one
-  kCapture,  // capture_records.h
-  kHistory,  // samples of the counters of the last minutes
+  kObjects,       // the status with each session's objects one by one
+  kCapture,       // capture_records.h
+  kHistory,       // samples of the counters of the last minutes
+  kDeviceStatus,  // the status without programs, for those that ask again and again
 };
 
 struct RequestHeader {

@@ -39,7 +39,7 @@ struct Knowledge {
   std::vector<CardView> cards;
 };
 
-Result<Knowledge> ask(const std::string& socket, abi::Command report = abi::Command::kStatus) {
+Result<Knowledge> ask(const std::string& socket, abi::Command report) {
   const auto text = control::fetch_status(socket, report);
   if (!text) {
     return text.error();
@@ -121,7 +121,7 @@ void TreeKeeper::remove() {
 
 // While no daemon answers, its cards have no link.
 Status TreeKeeper::refresh() {
-  auto known = ask(socket_);
+  auto known = ask(socket_, abi::Command::kDeviceStatus);
   if (known) {
     last_ = std::move(known->cards);
   }

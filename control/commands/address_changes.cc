@@ -37,7 +37,7 @@ Status add_address(Card& card, KernelAddresses& kernel, Device& device, const Ip
     close_address(card, device, prefix.address);
     return status;
   }
-  card.update_workers_addresses(device);
+  card.follow_addresses(device);
   card.announce(device, kGidChange);
   return ok();
 }
@@ -46,7 +46,7 @@ Status remove_address(Card& card, KernelAddresses& kernel, Device& device, const
   if (Status status = device.remove_address(address); !status) {
     return status;
   }
-  card.update_workers_addresses(device);
+  card.follow_addresses(device);
   close_address(card, device, address);
   kernel.remove(device, address);
   card.announce(device, kGidChange);

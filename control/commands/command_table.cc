@@ -87,6 +87,7 @@ constexpr CommandRule kRules[] = {
     {abi::Command::kOpenPaging, "open paging", kBare, false, 0, true, open_paging},
     {abi::Command::kAdviseMr, "advise MR", sizeof(abi::AdviseMrRequest), true, 0, true, advise_mr},
     {abi::Command::kStatus, "status", kBare, false, 0, false, report_status},
+    {abi::Command::kDeviceStatus, "device status", kBare, false, 0, false, report_devices},
     {abi::Command::kObjects, "objects", kBare, false, 0, false, report_objects},
     {abi::Command::kCapture, "capture", sizeof(abi::CaptureRequest), false, 0, false,
      begin_capture},

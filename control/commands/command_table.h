@@ -42,6 +42,7 @@ Result<Outcome> query_device(Session& session, Request& request, Reply* reply);
 Result<Outcome> query_port(Session& session, Request& request, Reply* reply);
 Result<Outcome> query_gid(Session& session, Request& request, Reply* reply);
 Result<Outcome> report_status(Conversation& conversation, Request& request, Reply* reply);
+Result<Outcome> report_devices(Conversation& conversation, Request& request, Reply* reply);
 Result<Outcome> report_objects(Conversation& conversation, Request& request, Reply* reply);
 Result<Outcome> begin_capture(Conversation& conversation, Request& request, Reply* reply);
 Result<Outcome> report_limits(Session& session, Request& request, Reply* reply);

@@ -158,6 +158,10 @@ Result<Outcome> report_status(Conversation& conversation, Request& /*request*/, 
   return report_with(conversation, StatusReport::Detail::kPlain);
 }
 
+Result<Outcome> report_devices(Conversation& conversation, Request& /*request*/, Reply* /*reply*/) {
+  return report_with(conversation, StatusReport::Detail::kDevices);
+}
+
 Result<Outcome> report_objects(Conversation& conversation, Request& /*request*/, Reply* /*reply*/) {
   return report_with(conversation, StatusReport::Detail::kObjects);
 }

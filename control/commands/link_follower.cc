@@ -128,13 +128,14 @@ void LinkFollower::attach(Device& device) {
   }
   if (*attached) {
     untold_[device.index()] = true;
+    Card::follow_interface(device);
   }
   tell_workers(device);
   if (const auto mac = device.mac_change()) {
     spdlog::info("{}: the Ethernet address is {} now", device.name(), to_string(*mac));
     device.follow_mac(*mac);
     follow_own_mac(card_, device, *mac);
-    card_.update_workers_addresses(device);
+    card_.follow_addresses(device);
     card_.announce(device, kGidChange);
     device.note_mac(*mac);
   }

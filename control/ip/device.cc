@@ -189,6 +189,11 @@ bool Device::on_time(Time now) {
   for (const LinkAddress& address : neighbours_.due(now, &settled)) {
     ask(address);
   }
+  for (const LinkAddress& group : group_answers_.due(now)) {
+    if (groups_.all().contains(group.gid)) {
+      report_group(group.gid, true, group.vlan);
+    }
+  }
   return settled;
 }
 
@@ -204,9 +209,7 @@ bool Device::on_frame(std::span<const std::byte> bytes, Time now) {
     return on_neighbour_message(*frame, *message, now);
   }
   if (const auto query = parse_group_query(*frame)) {
-    for (const Gid& group : groups_.asked_for(*query)) {
-      report_group(group, true, frame->vlan_id());
-    }
+    plan_answers(*query, frame->vlan_id(), now);
     return false;
   }
   if (const auto reply = answer_echo(*frame, mac_, [this, vlan = frame->vlan_id()](const Gid& gid) {
@@ -359,6 +362,19 @@ void Device::leave_group(const Gid& group) noexcept {
     report_group(group, false, std::nullopt);
   } catch (const std::bad_alloc&) {
     // Routers notice that nobody answers their queries for it.
+  }
+}
+
+// Where we have no address of its family, there is nobody to answer.
+void Device::plan_answers(const GroupQuery& query, std::uint16_t vlan, Time now) {
+  const std::vector<LinkAddress> ours = gids_.addresses();
+  if (std::none_of(ours.begin(), ours.end(), [&](const LinkAddress& address) {
+        return address.vlan == vlan && address.gid.is_ipv4() == query.ipv4;
+      })) {
+    return;
+  }
+  for (const Gid& group : groups_.asked_for(query)) {
+    group_answers_.plan({group, vlan}, now, query.answer_within);
   }
 }
 

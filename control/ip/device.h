@@ -20,6 +20,7 @@
 #include "control/ip/arp.h"
 #include "control/ip/gateways.h"
 #include "control/ip/gid_table.h"
+#include "control/ip/group_answers.h"
 #include "control/ip/multicast_groups.h"
 #include "control/ip/ndp.h"
 #include "control/ip/neighbour_moves.h"
@@ -92,7 +93,8 @@ class Device {
   // repeated.
   bool on_time(Time now);
   [[nodiscard]] Time next_deadline() const {
-    return std::min({neighbours_.next_deadline(), moves_.next_deadline(), claims_.next_deadline()});
+    return std::min({neighbours_.next_deadline(), moves_.next_deadline(), claims_.next_deadline(),
+                     group_answers_.next_deadline()});
   }
 
   // The state of the port's link, if that isn't the one that was noted last.
@@ -134,6 +136,7 @@ class Device {
  private:
   void ask(const LinkAddress& address);
   void announce(const LinkAddress& address);
+  void plan_answers(const GroupQuery& query, std::uint16_t vlan, Time now);
   void report_group(const Gid& group, bool joined, std::optional<std::uint16_t> vlan);
   bool on_arp(const EthernetFrame& frame, const Arp& arp, Time now);
   bool on_neighbour_message(const EthernetFrame& frame, const NeighbourMessage& message, Time now);
@@ -153,6 +156,7 @@ class Device {
   GidTable gids_;
   Gateways gateways_;
   MulticastGroups groups_;
+  GroupAnswers group_answers_;
   Neighbours neighbours_;
   NeighbourMoves moves_;
   AddressClaims claims_;

@@ -100,9 +100,15 @@ EtherAddress multicast_mac(const Gid& gid) {
 }
 
 GidTable::GidTable(const EtherAddress& mac, std::vector<IpPrefix> addresses, LinkLocal link_local) {
-  entries_.push_back(link_local == LinkLocal::kNone ? IpPrefix{}
-                                                    : IpPrefix{link_local_gid(mac), 64});
-  entries_.insert(entries_.end(), addresses.begin(), addresses.end());
+  if (link_local == LinkLocal::kFromMac) {
+    entries_.push_back({link_local_gid(mac), 64});
+    entries_.insert(entries_.end(), addresses.begin(), addresses.end());
+    return;
+  }
+  entries_.emplace_back();
+  for (const IpPrefix& prefix : addresses) {
+    (void)add(prefix);
+  }
 }
 
 const Gid* GidTable::find(std::uint32_t index) const {
@@ -119,18 +125,35 @@ Result<std::uint32_t> GidTable::add(const IpPrefix& prefix) {
   if (owns(prefix.address)) {
     return Error{EEXIST, "the port has the address " + to_string(prefix.address) + " already"};
   }
-  // The first entry is reserved for the link-local address, even if there is none.
-  auto place = std::find_if(entries_.begin() + 1, entries_.end(),
-                            [](const IpPrefix& entry) { return entry.address.is_zero(); });
-  if (place == entries_.end()) {
-    if (entries_.size() >= kGidsMax) {
-      return Error{ENOSPC,
-                   "a port has at most " + std::to_string(kGidsMax - 1) + " addresses (kGidsMax)"};
-    }
-    place = entries_.insert(entries_.end(), prefix);
+  const std::optional<std::size_t> place = place_for(prefix.address);
+  if (!place) {
+    return Error{ENOSPC,
+                 "a port has at most " + std::to_string(kGidsMax - 1) + " addresses (kGidsMax)"};
   }
-  *place = prefix;
-  return static_cast<std::uint32_t>(place - entries_.begin());
+  entries_.resize(std::max(entries_.size(), *place + 1));
+  entries_[*place] = prefix;
+  std::erase_if(former_, [&](const auto& entry) { return entry.second == *place; });
+  return static_cast<std::uint32_t>(*place);
+}
+
+bool GidTable::is_empty(std::size_t index) const {
+  return index >= entries_.size() || entries_[index].address.is_zero();
+}
+
+// nullopt: all places are taken.
+std::optional<std::size_t> GidTable::place_for(const Gid& address) const {
+  if (const auto former = former_.find(address); former != former_.end()) {
+    return former->second;
+  }
+  const bool is_kernels = entries_.front().address.is_zero();
+  // The first entry is reserved for the link-local address, even if there is none.
+  for (std::size_t index = 1; index < kGidsMax; ++index) {
+    const std::size_t place = is_kernels && is_link_local(address) ? kGidsMax - index : index;
+    if (is_empty(place)) {
+      return place;
+    }
+  }
+  return std::nullopt;
 }
 
 Status GidTable::remove(const Gid& address) {
@@ -143,6 +166,7 @@ Status GidTable::remove(const Gid& address) {
   if (place == entries_.begin()) {
     return Error{EPERM, to_string(address) + " follows from the Ethernet address and stays"};
   }
+  former_[address] = static_cast<std::size_t>(place - entries_.begin());
   *place = IpPrefix{};
   return ok();
 }

@@ -3,10 +3,14 @@
 // The addresses of a port: its GID table. Index 0 is the link-local address that follows from the
 // Ethernet address. Where the kernel owns the addresses and doesn't have that one, index 0 repeats
 // the first address, because programs (UCX) reject a card without a GID there, whichever index they
-// use later. The configured IP addresses follow from index 1 and keep their indices; a removed one
-// leaves its index empty for the next. All are of type RoCE v2.
+// use later. The other addresses follow from index 1 and keep their indices; a removed one leaves
+// its index empty for the next, and has it again if it returns before another took it. The kernel's
+// link-local addresses take indices from the end: an interface may have them before its others,
+// which programs expect at index 1 nevertheless. All are of type RoCE v2.
 
+#include <cstddef>
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -39,7 +43,7 @@ Gid link_local_gid(const EtherAddress& mac);
 [[nodiscard]] bool is_link_local(const Gid& gid);  // fe80::/10
 EtherAddress multicast_mac(const Gid& gid);        // RFC 1112, 6.4; RFC 2464, 7
 
-// Whether the port has a link-local address of its own at index 0.
+// Whether the port has a link-local address of its own at index 0; kNone: the kernel owns all.
 enum class LinkLocal : std::uint8_t { kFromMac, kNone };
 
 class GidTable {
@@ -69,7 +73,11 @@ class GidTable {
   [[nodiscard]] std::vector<LinkAddress> addresses() const;
 
  private:
+  [[nodiscard]] std::optional<std::size_t> place_for(const Gid& address) const;
+  [[nodiscard]] bool is_empty(std::size_t index) const;
+
   std::vector<IpPrefix> entries_;
+  std::map<Gid, std::size_t> former_;  // where removed addresses were, while nothing else is there
 };
 
 }  // namespace uroce::control

@@ -6,15 +6,17 @@
 
 #include <optional>
 
+#include "base/time.h"
 #include "control/ip/host_frame.h"
 
 namespace uroce::control {
 
 struct GroupQuery {
   bool ipv4 = true;
-  std::optional<Gid> group;  // nullopt: all groups
+  std::optional<Gid> group;    // nullopt: all groups
+  Duration answer_within = 0;  // reports are spread over this time
 };
-// nullopt if it isn't a well-formed query of IGMP or MLD.
+// nullopt if it isn't a well-formed query of IGMP or MLD from this link.
 std::optional<GroupQuery> parse_group_query(const EthernetFrame& frame);
 
 // A membership report. `source` is one of our addresses of the group's family and determines the

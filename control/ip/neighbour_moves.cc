@@ -6,7 +6,8 @@ namespace uroce::control {
 
 void NeighbourMoves::path_made(const LinkAddress& address, const EtherAddress& mac) {
   const auto waits = waiting_.find(address);
-  if (waits != waiting_.end() && waits->second == mac) {
+  if (waits != waiting_.end() && waits->second.mac == mac) {
+    waits->second.in_use = true;
     return;  // older paths still have to be updated
   }
   if (used_.size() < kUsedMax || used_.contains(address)) {
@@ -15,16 +16,17 @@ void NeighbourMoves::path_made(const LinkAddress& address, const EtherAddress& m
 }
 
 void NeighbourMoves::announced(const LinkAddress& address, const EtherAddress& mac) {
-  if (const auto waits = waiting_.find(address); followed_in_part_ && waits != waiting_.end()) {
-    waits->second = mac;  // some paths may have the address before this one, others that of used_
+  const auto waits = waiting_.find(address);
+  if (waits != waiting_.end() && waits->second.in_use) {
+    waits->second.mac = mac;  // some paths may have the address before this one
     return;
   }
   const auto used = used_.find(address);
   const bool in_use = used != used_.end();
   if (in_use ? used->second == mac : used_.size() < kUsedMax) {
     waiting_.erase(address);  // its paths use this address already, or it has none
-  } else if (waiting_.size() < kWaitingMax || waiting_.contains(address)) {
-    waiting_[address] = mac;
+  } else if (waits != waiting_.end() || waiting_.size() < kWaitingMax) {
+    waiting_[address].mac = mac;
   }
 }
 
@@ -34,21 +36,20 @@ std::vector<Neighbour> NeighbourMoves::due(Time now) {
     return moved;
   }
   not_before_ = now + kIntervalMin;
-  followed_in_part_ = true;
-  for (const auto& [address, mac] : waiting_) {
-    moved.push_back({address, mac});
+  for (auto& [address, move] : waiting_) {
+    move.in_use = true;  // perhaps only a part of the paths is updated
+    moved.push_back({address, move.mac});
   }
   return moved;
 }
 
 void NeighbourMoves::followed(Time began, Time now) {
-  for (const auto& [address, mac] : waiting_) {
+  for (const auto& [address, move] : waiting_) {
     if (const auto used = used_.find(address); used != used_.end()) {
-      used->second = mac;
+      used->second = move.mac;
     }
   }
   waiting_.clear();
-  followed_in_part_ = false;
   rest(began, now);
 }
 

@@ -49,9 +49,13 @@ class NeighbourMoves {
  private:
   void rest(Time began, Time now);
 
+  struct Move {
+    EtherAddress mac;
+    bool in_use = false;  // some paths may have an address that was announced since used_ was
+  };
+
   std::map<LinkAddress, EtherAddress> used_;
-  std::map<LinkAddress, EtherAddress> waiting_;
-  bool followed_in_part_ = false;  // perhaps: due() has returned those in waiting_
+  std::map<LinkAddress, Move> waiting_;
   Time not_before_ = 0;
 };
 

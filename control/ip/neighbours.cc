@@ -98,6 +98,9 @@ void Neighbours::forget_answers(Time now) {
 }
 
 Time Neighbours::next_deadline() const {
+  if (unanswered_ == 0) {
+    return kNever;
+  }
   Time earliest = kNever;
   for (const auto& [address, entry] : entries_) {
     // An expired entry stays until it is requested.

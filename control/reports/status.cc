@@ -175,20 +175,25 @@ StatusReport::StatusReport(Card& card, const cm_user::Service& connections,
                            std::shared_ptr<const Account> account, Detail detail)
     : card_(card),
       watchdog_(watchdog),
+      detail_(detail),
       sees_all_(is_administrator(reader)),
       account_(std::move(account)),
-      connections_(connections,
-                   [this](const cm_user::User* user) {
-                     return sees_all_ || (user != nullptr && &user->account() == account_.get());
-                   }),
       counted_(card.devices().size()),
       latencies_(card.devices().size()),
-      answers_(card.engine().workers()),
-      detail_(detail) {}
+      answers_(card.engine().workers()) {
+  if (detail != Detail::kDevices) {
+    connections_.emplace(connections, [this](const cm_user::User* user) {
+      return sees_all_ || (user != nullptr && &user->account() == account_.get());
+    });
+  }
+}
 
 bool StatusReport::visible(const Session& session) const {
-  return sees_all_ || session.account() == account_;
+  return detail_ != Detail::kDevices && (sees_all_ || session.account() == account_);
 }
+
+// A single user's times could be derived from those of all users.
+bool StatusReport::sums_latencies() const { return detail_ != Detail::kDevices && sees_all_; }
 
 std::string StatusReport::next() {
   std::string piece;
@@ -207,12 +212,12 @@ std::string StatusReport::next_part(std::size_t* visits) {
     case Part::kSessions:
       return next_queue_pairs(visits);
     case Part::kDevices:
-      part_ = Part::kConnections;
-      return devices();
+      part_ = connections_ ? Part::kConnections : Part::kEnd;
+      return devices() + (connections_ ? ",\"connections\":" : "}");
     case Part::kConnections: {
-      std::string entries = connections_.next(kEntriesInPiece);
+      std::string entries = connections_->next(kEntriesInPiece);
       *visits -= std::min(*visits, kEntriesInPiece);
-      if (connections_.done()) {
+      if (connections_->done()) {
         entries += "}";
         part_ = Part::kEnd;
       }
@@ -236,7 +241,7 @@ std::string StatusReport::head() {
       faults = worker.fault_times();
       for (std::size_t port = 0; port < counted_.size(); ++port) {
         counted_[port] += worker.roce_counters(static_cast<std::uint16_t>(port));
-        if (sees_all_) {  // a single user's times could be derived from those of all users
+        if (sums_latencies()) {
           latencies_[port] += worker.latencies(static_cast<std::uint16_t>(port));
         }
       }
@@ -313,7 +318,7 @@ std::string StatusReport::visit_some(const Session& session, std::size_t* visits
     QpView view;
   };
   std::vector<std::vector<Visited>> of_worker(card_.engine().workers());
-  const std::size_t cost = shown_ ? kVisitsOfShown : sees_all_ ? kVisitsOfSummed : 1;
+  const std::size_t cost = shown_ ? kVisitsOfShown : sums_latencies() ? kVisitsOfSummed : 1;
   for (; handle_ < session.qps.handles_end() && *visits != 0; ++handle_) {
     if (const QpObject* object = session.qps.find(handle_)) {
       of_worker[object->qp->config().worker].push_back(
@@ -338,7 +343,7 @@ std::string StatusReport::visit_some(const Session& session, std::size_t* visits
                     .outstanding = qp.unretired(),
                     .rate_mbps = qp.rate().rate_mbps_at(now),
                     .counters = qp.counters()};
-        if (one.counts && sees_all_) {
+        if (one.counts && sums_latencies()) {
           latencies_[qp.config().port] += qp.latencies();
         }
         if (shown_) {
@@ -368,8 +373,7 @@ std::string StatusReport::devices() {
         device_status(counted_[device.index()], latencies_[device.index()], device, card_.now()));
   }
   const bool complete = std::find(answers_.begin(), answers_.end(), false) == answers_.end();
-  return ",\"complete\":" + text(Json(complete)) + ",\"devices\":" + text(all) +
-         ",\"connections\":";
+  return ",\"complete\":" + text(Json(complete)) + ",\"devices\":" + text(all);
 }
 
 }  // namespace uroce::control

@@ -21,8 +21,9 @@ namespace uroce::control {
 
 class StatusReport {
  public:
-  // kObjects: with each object of each session (session_objects.h).
-  enum class Detail : std::uint8_t { kPlain, kObjects };
+  // kDevices: devices and workers only. kObjects: with each object of each session
+  // (session_objects.h).
+  enum class Detail : std::uint8_t { kDevices, kPlain, kObjects };
 
   // All references outlive it. Administrators see all users' programs, others their own; devices
   // and workers are shown to everybody. `watchdog`: nullptr if the threads aren't watched.
@@ -38,13 +39,14 @@ class StatusReport {
   std::string next();
   [[nodiscard]] bool done() const { return part_ == Part::kEnd; }
   // The size of its state between pieces.
-  [[nodiscard]] std::size_t bytes() const { return connections_.bytes(); }
+  [[nodiscard]] std::size_t bytes() const { return connections_ ? connections_->bytes() : 0; }
 
  private:
   static constexpr std::size_t kPieceFull = kRecordMax / 2;
   enum class Part : std::uint8_t { kHead, kSessions, kDevices, kConnections, kEnd };
 
   [[nodiscard]] bool visible(const Session& session) const;
+  [[nodiscard]] bool sums_latencies() const;
   std::string next_part(std::size_t* visits);
   std::string head();
   std::string next_queue_pairs(std::size_t* visits);
@@ -55,9 +57,10 @@ class StatusReport {
 
   Card& card_;
   const Watchdog* watchdog_;
+  Detail detail_;
   bool sees_all_;
   std::shared_ptr<const Account> account_;
-  cm_user::Report connections_;
+  std::optional<cm_user::Report> connections_;
   Part part_ = Part::kHead;
   std::vector<RoceCounters> counted_;  // of each device's queue pairs
   std::vector<Latencies> latencies_;
@@ -69,7 +72,6 @@ class StatusReport {
   bool begun_ = false;  // that session's JSON object is open
   bool shown_ = false;  // that session is shown to this reader
   bool first_session_ = true, first_qp_ = true;
-  Detail detail_;
   std::optional<SessionObjects> objects_;  // of the current session, after its queue pairs
 };
 

@@ -10,8 +10,8 @@
 
 namespace uroce::control {
 
-// The report's JSON text (kStatus, kOdpStatus, kObjects), joined from its pieces. Blocks until the
-// daemon has replied.
+// The report's JSON text (kStatus, kOdpStatus, kObjects, kDeviceStatus), joined from its pieces.
+// Blocks until the daemon has replied.
 Result<std::string> fetch_status(const std::string& socket,
                                  abi::Command command = abi::Command::kStatus);
 

@@ -44,17 +44,20 @@ void Card::add_device(std::uint16_t port_index, Port& port, std::vector<IpPrefix
                                          [this, port_index](std::span<const std::byte> frame) {
                                            engine_.send_frame(port_index, frame);
                                          });
-  for (const LinkAddress& address : device.gids().addresses()) {
-    if (const std::uint32_t netdev = interface_with(address.gid); netdev != 0) {
-      device.set_netdev_index(netdev);
-      break;
-    }
-  }
-  update_workers_addresses(device);
+  follow_addresses(device);
 }
 
-void Card::update_workers_addresses(const Device& device) {
+void Card::follow_interface(Device& device) {
+  std::uint32_t netdev = 0;
+  for (const LinkAddress& address : device.gids().addresses()) {
+    netdev = netdev != 0 ? netdev : interface_with(address.gid);
+  }
+  device.set_netdev_index(netdev);
+}
+
+void Card::follow_addresses(Device& device) {
   ++address_changes_;
+  follow_interface(device);
   const auto port = static_cast<std::uint16_t>(device.index());
   for (std::uint32_t worker = 0; worker < engine_.workers(); ++worker) {
     engine_.call(worker, [&](Worker& w) { w.set_addresses(port, device.gids().addresses()); });

@@ -35,8 +35,10 @@ class Card {
 
   void add_device(std::uint16_t port_index, Port& port, std::vector<IpPrefix> addresses,
                   Identity identity);
-  // Sends the device's addresses to the workers, which drop frames for any other.
-  void update_workers_addresses(const Device& device);
+  // The device's addresses have changed: workers drop frames for any other.
+  void follow_addresses(Device& device);
+  // Another kernel interface may have its addresses.
+  static void follow_interface(Device& device);
   // How often that was: a port's link may be that of its addresses.
   [[nodiscard]] std::uint64_t address_changes() const { return address_changes_; }
   // Reports an event of the device's port to every program that has the device open.

@@ -25,13 +25,13 @@ TEST(LinkFollower, LooksAtLinksWhenAddressesHaveChanged) {
   ASSERT_NE(at.links.next_check(), 0);
   at.port->present = false;
   at.port->trouble = "the port has no address";
-  at.rig.card.update_workers_addresses(at.device);
+  at.rig.card.follow_addresses(at.device);
   EXPECT_EQ(at.links.next_check(), 0);
   at.links.check();
   EXPECT_EQ(at.port->detached, 1);
   EXPECT_NE(at.links.next_check(), 0);
   at.port->present = true;
-  at.rig.card.update_workers_addresses(at.device);
+  at.rig.card.follow_addresses(at.device);
   at.links.check();
   EXPECT_TRUE(at.device.link_up()) << "not only when it is retried";
 }
@@ -88,7 +88,7 @@ TEST(LinkFollower, WorkersAreNotToldOfALinkWhosePortStays) {
   LinkFollower links{rig.card};
   Device& device = rig.card.devices()[0];
   port->usable = false;
-  rig.card.update_workers_addresses(device);
+  rig.card.follow_addresses(device);
   links.check();
   EXPECT_FALSE(device.link_up());
   rig.now = links.next_check();

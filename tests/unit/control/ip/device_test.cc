@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <cerrno>
 
 #include "tests/unit/control/ip/device_fixture.h"
@@ -52,12 +53,43 @@ TEST_F(DeviceTest, GroupsAreReportedOnceAndWhenQueried) {
   query[38] = std::byte{0x11};
   query[40] = std::byte{0xFD};
   device.on_frame(query, now);
+  device.on_frame(query, now);
+  ASSERT_LE(device.next_deadline(), now + 10 * kNanosecondsPerSecond) << "as it was of version 1";
+  now = device.next_deadline();
+  device.on_time(now);
   ASSERT_EQ(sent.size(), 2U);
   EXPECT_EQ(sent.back(), report);
+  EXPECT_EQ(device.next_deadline(), kNever);
   device.leave_group(group);
   EXPECT_EQ(sent.size(), 2U);
   device.leave_group(group);
   EXPECT_EQ(sent.size(), 3U);
+}
+
+TEST_F(DeviceTest, AQueryForAGroupThatHasBeenLeftIsNotAnswered) {
+  const Gid group = *parse_ip("239.1.2.3");
+  ASSERT_TRUE(device.join_group(group));
+  FrameBytes query = sent.front();
+  query[11] = std::byte{9};
+  query[38] = std::byte{0x11};
+  query[40] = std::byte{0xFD};
+  device.on_frame(query, now);
+  device.leave_group(group);
+  ASSERT_EQ(sent.size(), 2U);
+  device.on_time(now + 10 * kNanosecondsPerSecond);
+  EXPECT_EQ(sent.size(), 2U);
+}
+
+TEST_F(DeviceTest, AQueryInAVlanWithoutAnAddressIsNotAnswered) {
+  ASSERT_TRUE(device.join_group(*parse_ip("239.1.2.3")));
+  FrameBytes query = sent.front();
+  query[11] = std::byte{9};
+  query[38] = std::byte{0x11};
+  query[40] = std::byte{0xFD};
+  const auto tag = std::to_array({std::byte{0x81}, std::byte{0}, std::byte{0}, std::byte{7}});
+  query.insert(query.begin() + 12, tag.begin(), tag.end());
+  device.on_frame(query, now);
+  EXPECT_EQ(device.next_deadline(), kNever);
 }
 
 TEST_F(DeviceTest, ANewAddressIsAnnounced) {

@@ -2,6 +2,11 @@
 
 #include <gtest/gtest.h>
 
+#include <cerrno>
+#include <string>
+
+#include "control/ip/limits.h"
+
 namespace uroce::control {
 namespace {
 
@@ -32,6 +37,40 @@ TEST(GidTable, WithoutALinkLocalAddressIndexZeroRepeatsTheFirst) {
   EXPECT_EQ(table.find(0), nullptr);
   EXPECT_EQ(*table.add(*parse_prefix("10.0.0.3/24")), 1U);
   EXPECT_EQ(*table.find(0), ip("10.0.0.3"));
+}
+
+TEST(GidTable, AnAddressThatReturnsHasItsIndexAgain) {
+  GidTable table(kTableMac, {*parse_prefix("10.0.0.1/24"), *parse_prefix("10.0.0.2/24")});
+  ASSERT_TRUE(table.remove(ip("10.0.0.1")));
+  ASSERT_TRUE(table.remove(ip("10.0.0.2")));
+  EXPECT_EQ(*table.add(*parse_prefix("10.0.0.2/24")), 2U);
+  EXPECT_EQ(*table.add(*parse_prefix("10.0.0.1/24")), 1U);
+}
+
+TEST(GidTable, AnIndexIsKeptForNobody) {
+  GidTable table(kTableMac, {*parse_prefix("10.0.0.1/24")});
+  ASSERT_TRUE(table.remove(ip("10.0.0.1")));
+  EXPECT_EQ(*table.add(*parse_prefix("10.0.0.3/24")), 1U);
+  EXPECT_EQ(*table.add(*parse_prefix("10.0.0.1/24")), 2U);
+}
+
+TEST(GidTable, LinkLocalAddressesOfTheKernelAreLast) {
+  GidTable table(kTableMac, {*parse_prefix("fe80::1/64")}, LinkLocal::kNone);
+  EXPECT_EQ(*table.find(0), ip("fe80::1"));
+  EXPECT_EQ(*table.find(kGidsMax - 1), ip("fe80::1"));
+  EXPECT_EQ(*table.add(*parse_prefix("10.0.0.1/24")), 1U);
+  EXPECT_EQ(*table.find(0), ip("10.0.0.1"));
+  EXPECT_EQ(*table.add(*parse_prefix("fe80::2/64")), kGidsMax - 2);
+}
+
+TEST(GidTable, AllItsPlacesCanBeTaken) {
+  GidTable table(kTableMac, {*parse_prefix("fe80::1/64")}, LinkLocal::kNone);
+  for (std::uint32_t i = 1; i < kGidsMax - 1; ++i) {
+    EXPECT_EQ(*table.add(*parse_prefix("10.0.0." + std::to_string(i) + "/24")), i);
+  }
+  EXPECT_EQ(table.add(*parse_prefix("10.0.1.1/24")).error().code, ENOSPC);
+  ASSERT_TRUE(table.remove(ip("fe80::1")));
+  EXPECT_EQ(*table.add(*parse_prefix("10.0.1.1/24")), kGidsMax - 1);
 }
 
 TEST(GidTable, AddressesOfItsSubnetsAreOnLink) {

@@ -2,6 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdint>
+#include <optional>
+#include <span>
+
 #include "control/ip/gid_table.h"
 #include "control/ip/multicast_groups.h"
 #include "tests/unit/control/ip/hex.h"
@@ -66,6 +70,64 @@ TEST(GroupMessages, AQueryIsAcceptedOnlyWithACorrectChecksum) {
       *parse_ethernet(build_group_report(kOurs, *parse_ip("10.0.0.1"), kGroup4))));
   EXPECT_FALSE(parse_group_query(
       *parse_ethernet(build_group_report(kOurs, link_local_gid(kOurs), kGroup6))));
+}
+
+void store_sum(FrameBytes* frame, std::size_t from, std::size_t size, std::size_t at) {
+  (*frame)[at] = (*frame)[at + 1] = std::byte{0};
+  const std::uint16_t sum = checksum_finish(checksum_add(std::span(*frame).subspan(from, size)));
+  (*frame)[at] = static_cast<std::byte>(sum >> 8U);
+  (*frame)[at + 1] = static_cast<std::byte>(sum & 0xFFU);
+}
+
+// An IGMP query with this response time, of version 2 or with 4 more bytes of version 3.
+std::optional<GroupQuery> igmp_query(std::uint8_t code, bool version_3, std::uint8_t ttl = 1) {
+  constexpr std::size_t kIp = 14, kIgmp = kIp + 24;
+  FrameBytes frame = build_group_report(kOurs, *parse_ip("10.0.0.254"), kGroup4);
+  frame.resize(frame.size() + (version_3 ? 4 : 0));
+  frame[kIp + 3] = static_cast<std::byte>(frame.size() - kIp);
+  frame[kIp + 8] = static_cast<std::byte>(ttl);
+  store_sum(&frame, kIp, 24, kIp + 10);
+  frame[kIgmp] = std::byte{0x11};
+  frame[kIgmp + 1] = static_cast<std::byte>(code);
+  store_sum(&frame, kIgmp, frame.size() - kIgmp, kIgmp + 2);
+  return parse_group_query(*parse_ethernet(frame));
+}
+
+TEST(GroupMessages, AnIgmpQuerySaysHowSoonItIsToBeAnswered) {
+  constexpr Duration kTenth = kNanosecondsPerSecond / 10;
+  EXPECT_EQ(igmp_query(0, false)->answer_within, 100 * kTenth) << "version 1";
+  EXPECT_EQ(igmp_query(1, false)->answer_within, kTenth);
+  EXPECT_EQ(igmp_query(255, false)->answer_within, 255 * kTenth);
+  EXPECT_EQ(igmp_query(127, true)->answer_within, 127 * kTenth);
+  EXPECT_EQ(igmp_query(0x80, true)->answer_within, 128 * kTenth);
+  EXPECT_EQ(igmp_query(0xFF, true)->answer_within, 31'744 * kTenth);
+}
+
+TEST(GroupMessages, AQueryFromBehindARouterIsNone) {
+  EXPECT_TRUE(igmp_query(1, false, 1));
+  EXPECT_FALSE(igmp_query(1, false, 2));
+}
+
+TEST(GroupMessages, AnMldQueryComesFromALinkLocalAddress) {
+  const auto query = [](const Gid& source, std::uint16_t code) {
+    constexpr std::size_t kMld = 14 + 40 + 8;
+    FrameBytes frame = build_group_report(kOurs, source, kGroup6);
+    frame[kMld] = std::byte{130};
+    frame[kMld + 4] = static_cast<std::byte>(code >> 8U);
+    frame[kMld + 5] = static_cast<std::byte>(code & 0xFFU);
+    frame[kMld + 2] = frame[kMld + 3] = std::byte{0};
+    const auto message = std::span(frame).subspan(kMld);
+    const std::uint16_t sum =
+        checksum_finish(checksum_add(message, pseudo_header_sum(source, kGroup6, message.size())));
+    frame[kMld + 2] = static_cast<std::byte>(sum >> 8U);
+    frame[kMld + 3] = static_cast<std::byte>(sum & 0xFFU);
+    return parse_group_query(*parse_ethernet(frame));
+  };
+  const auto parsed = query(link_local_gid(kTheirs), 1'000);
+  ASSERT_TRUE(parsed);
+  EXPECT_EQ(parsed->group, kGroup6);
+  EXPECT_EQ(parsed->answer_within, kNanosecondsPerSecond);
+  EXPECT_FALSE(query(*parse_ip("2001:db8::1"), 1'000));
 }
 
 TEST(MulticastGroups, AreCounted) {

@@ -99,6 +99,17 @@ TEST(NeighbourMoves, ANewPathDoesNotCancelAPendingMove) {
   EXPECT_EQ(moves.due(1000).size(), 1U);
 }
 
+TEST(NeighbourMoves, APathMadeBeforeAPeerMovedBackIsUpdated) {
+  NeighbourMoves moves;
+  moves.path_made(kPeer, mac_of(1));
+  moves.announced(kPeer, mac_of(2));
+  moves.path_made(kPeer, mac_of(2));
+  moves.announced(kPeer, mac_of(1));
+  const auto moved = moves.due(1000);
+  ASSERT_EQ(moved.size(), 1U);
+  EXPECT_EQ(moved[0].mac, mac_of(1));
+}
+
 TEST(NeighbourMoves, AreBounded) {
   NeighbourMoves moves;
   Gid stranger = *parse_ip("10.1.0.0");

@@ -226,9 +226,9 @@ TEST_F(SessionTest, StatusComesInPiecesAndNamesEveryQp) {
 }
 
 // The whole status report, put together.
-nlohmann::json status_of(Program& program) {
+nlohmann::json status_of(Program& program, abi::Command command = abi::Command::kStatus) {
   std::string text;
-  Answer answer = program.ask(abi::Command::kStatus);
+  Answer answer = program.ask(command);
   for (;; answer = program.take()) {
     text.append(
         reinterpret_cast<const char*>(answer.record.bytes.data()) + sizeof(abi::ReplyHeader),
@@ -256,6 +256,19 @@ TEST_F(SessionTest, StatusShowsOthersProgramsToAdministratorsOnly) {
   EXPECT_TRUE(shown["sessions"][0]["qps"][0].at("rate_mbps").is_null()) << "it isn't limited";
   EXPECT_EQ(shown["devices"].size(), 1U) << "everybody may see ports";
   EXPECT_TRUE(shown["devices"][0]["hw_counters"].is_object());
+}
+
+TEST_F(SessionTest, TheStatusOfDevicesNamesNoPrograms) {
+  program.open();
+  const std::uint32_t cq = program.make_cq();
+  ASSERT_EQ(program.ask(abi::Command::kCreateQp, program.rc_qp(program.make_pd(), cq)).header.error,
+            0);
+  const nlohmann::json whole = status_of(program);
+  nlohmann::json devices = status_of(program, abi::Command::kDeviceStatus);
+  EXPECT_TRUE(devices["sessions"].empty());
+  EXPECT_FALSE(devices.contains("connections"));
+  EXPECT_EQ(devices["devices"][0]["hw_counters"], whole["devices"][0]["hw_counters"]);
+  EXPECT_EQ(devices["devices"][0]["addresses"], whole["devices"][0]["addresses"]);
 }
 
 TEST_F(SessionTest, AStatusReportIsMadeInSmallSteps) {
