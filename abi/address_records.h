@@ -16,5 +16,6 @@ struct ChangeAddressRequest {
   std::uint32_t add;            // 0: remove it
   std::uint32_t reserved;
 };
+static_assert(sizeof(ChangeAddressRequest) == 160);
 
 }  // namespace uroce::abi

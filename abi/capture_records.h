@@ -19,12 +19,14 @@ struct CaptureRequest {
   std::uint32_t snap;        // bytes of a frame, at most
   std::uint32_t reserved;
 };
+static_assert(sizeof(CaptureRequest) == 40);
 struct CaptureReply {
   ReplyHeader header;
   std::uint64_t ring_bytes;  // of each worker's
   std::uint32_t workers;
   std::uint32_t reserved;
 };
+static_assert(sizeof(CaptureReply) == 288);
 
 inline constexpr std::uint64_t kCaptureRingMin = 64U << 10U;
 inline constexpr std::uint64_t kCaptureRingMax = 256U << 20U;  // of one worker

@@ -26,6 +26,7 @@ struct CmCommandRequest {
   std::uint32_t channel, number, input_length, option_length, other_channel, reserved;
   std::uint8_t bytes[];  // input, option
 };
+static_assert(sizeof(CmCommandRequest) == 48);
 // `leaving` and `leaving_other`: so many bytes the program takes out of the socket of the channel,
 // and of `other_channel`, by a read for each, because their events have left it.
 struct CmCommandReply {
@@ -38,5 +39,6 @@ struct CmCommandReply {
   std::uint32_t output_length, reserved;
   std::uint8_t output[kCmOutputMax];
 };
+static_assert(sizeof(CmCommandReply) == 808);
 
 }  // namespace uroce::abi

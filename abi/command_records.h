@@ -2,8 +2,9 @@
 
 // The command protocol between shim and daemon, over a SOCK_SEQPACKET UNIX socket: one request
 // record, one reply record with the same sequence number. Descriptors are passed by SCM_RIGHTS with
-// the record that names them. Records are fixed-size C structs; kVersion covers this file. The
-// daemon validates everything it receives: sizes, counts and handles.
+// the record that names them. Records are C structs of fixed size, but for two that end in an
+// array; kVersion covers them. The daemon validates everything it receives: sizes, counts and
+// handles.
 //
 // A session is one connection: one open device context of one program. When the socket closes,
 // everything that the session owns is destroyed.
@@ -98,6 +99,7 @@ struct RequestHeader {
   std::uint32_t length = 0;  // bytes of the whole record
   std::uint32_t descriptor_count = 0;
 };
+static_assert(sizeof(RequestHeader) == 24);
 
 enum ReplyFlags : std::uint32_t { kReplyMore = 1U };  // another reply of the same sequence follows
 
@@ -112,96 +114,7 @@ struct ReplyHeader {
   std::uint32_t reserved = 0;
   char message[kMessageMax] = {};
 };
-
-struct DeviceRecord {
-  char name[kDeviceNameMax];  // uroce0
-  std::uint64_t node_guid;    // big-endian, as verbs hand it out
-  std::uint32_t index;        // among the daemon's devices, by which requests name it
-  // ibv_get_device_index: positive, and a new one with each start of the daemon.
-  std::uint32_t instance;
-  std::uint32_t vendor_id, vendor_part_id, hw_ver, reserved;
-};
-struct ListDevicesReply {
-  ReplyHeader header;
-  std::uint32_t count;
-  std::uint32_t reserved;
-  DeviceRecord devices[16];
-};
-
-// The credential for ibv_import_device(), to which ibv_context.cmd_fd refers: a sealed memfd that
-// holds this struct. Whoever has the descriptor may import protection domains and regions of the
-// session.
-struct ImportToken {
-  std::uint64_t session;
-  std::uint8_t secret[16];
-  std::uint32_t device;
-  std::uint32_t magic;  // kMagic; 0 in kOpenDevice: nothing is to be imported
-};
-
-struct OpenDeviceRequest {
-  RequestHeader header;
-  std::uint32_t device;
-  std::uint32_t reserved;
-  ImportToken exporter;
-};
-// Descriptors: the read end of the async event socket (records AsyncEventRecord), a memfd with
-// workers x Doorbells (each at a multiple of doorbells_stride) and behind them a CommandPage, a
-// read-only memfd with workers x WorkerStatus (each at a multiple of status_stride), a memfd with
-// this session's ImportToken, then `workers` eventfds. Once the program has mapped the first memfd,
-// it seals it with F_SEAL_FUTURE_WRITE; until then the CommandPage isn't used.
-struct OpenDeviceReply {
-  ReplyHeader header;
-  std::uint64_t doorbells_stride;
-  std::uint64_t status_stride;
-  std::uint32_t workers;
-  std::uint32_t ports;
-  std::uint32_t daemon_pid, reserved;
-  DeviceRecord device;  // not as the program has listed it if the daemon was restarted since
-};
-struct AsyncEventRecord {
-  std::uint32_t event;   // enum ibv_event_type
-  std::uint32_t handle;  // of the QP, CQ or SRQ in this session, or the port number
-  std::uint64_t cookie;  // that the program gave the object at creation
-};
-
-// Values as ibv_device_attr has them; the shim adds what only it knows.
-struct DeviceAttributes {
-  std::uint64_t max_mr_size, page_size_cap;
-  std::uint32_t vendor_id, vendor_part_id, hw_ver, max_qp, max_qp_wr, max_sge, max_sge_rd,
-      max_inline, max_cq, max_cqe, max_mr, max_pd, max_qp_rd_atom, max_qp_init_rd_atom,
-      max_res_rd_atom, max_ah, max_srq, max_srq_wr, max_srq_sge, max_mw, max_mcast_grp,
-      max_mcast_qp_attach, max_total_mcast_qp_attach, max_pkeys, local_ca_ack_delay, phys_ports;
-  std::uint64_t max_dm_size;
-  std::uint64_t node_guid, sys_image_guid;  // big-endian
-  char fw_ver[64];
-};
-struct QueryDeviceReply {
-  ReplyHeader header;
-  DeviceAttributes attributes;
-};
-
-struct QueryPortRequest {
-  RequestHeader header;
-  std::uint32_t port;  // 1
-  std::uint32_t reserved;
-};
-struct QueryPortReply {
-  ReplyHeader header;
-  std::uint32_t state, max_mtu, active_mtu;  // enums of ibv_port_attr
-  std::uint32_t gid_count, max_msg_size, pkey_count, active_width, active_speed, phys_state;
-  std::uint32_t netdev_index;  // of the kernel interface that carries the address, or 0
-};
-
-struct QueryGidRequest {
-  RequestHeader header;
-  std::uint32_t port, index;
-};
-struct QueryGidReply {
-  ReplyHeader header;
-  std::uint8_t gid[16];  // zeroes: no entry
-  std::uint32_t type;    // enum ibv_gid_type
-  std::uint32_t netdev_index;
-};
+static_assert(sizeof(ReplyHeader) == 272);
 
 // A reply that carries a handle, and a request that names one object.
 struct HandleReply {
@@ -209,6 +122,7 @@ struct HandleReply {
   std::uint32_t handle;
   std::uint32_t reserved;
 };
+static_assert(sizeof(HandleReply) == 280);
 // Chooses the numbers of the session's next queue pair and next memory region; 0: chosen by the
 // daemon.
 struct ChooseNumbersRequest {
@@ -216,12 +130,14 @@ struct ChooseNumbersRequest {
   std::uint32_t qpn;
   std::uint32_t key;
 };
+static_assert(sizeof(ChooseNumbersRequest) == 32);
 
 struct HandleRequest {
   RequestHeader header;
   std::uint32_t handle;
   std::uint32_t reserved;
 };
+static_assert(sizeof(HandleRequest) == 32);
 
 // Descriptor: a memfd sealed with F_SEAL_SHRINK. Program memory that is converted lies in it, each
 // conversion at a page-aligned offset of its own. Answer: HandleReply, the arena's handle.
@@ -229,6 +145,7 @@ struct ShareArenaRequest {
   RequestHeader header;
   std::uint64_t page_size;
 };
+static_assert(sizeof(ShareArenaRequest) == 32);
 
 struct RegMrRequest {
   RequestHeader header;
@@ -242,6 +159,7 @@ struct RegMrRequest {
   std::uint32_t reserved;
   MemoryPiece pieces[];  // whole pages that cover [address, address + length), sorted, no gaps
 };
+static_assert(sizeof(RegMrRequest) == 72);
 // IBV_ACCESS_ON_DEMAND in `access`: no pieces come; all memory: address and iova 0, length
 // kImplicitLength.
 struct RegMrReply {
@@ -249,12 +167,14 @@ struct RegMrReply {
   std::uint32_t handle, lkey, rkey;
   std::uint32_t remote_pieces;  // how many are reached through /proc/PID/mem
 };
+static_assert(sizeof(RegMrReply) == 288);
 
 // Answer: HandleReply with one descriptor, the read end of the channel's socket (CompletionEvent
 // records).
 struct CreateChannelRequest {
   RequestHeader header;
 };
+static_assert(sizeof(CreateChannelRequest) == 24);
 
 enum CqFlags : std::uint32_t { kCqIgnoreOverrun = 1U };  // a completion without room is just lost
 struct CreateCqRequest {
@@ -265,6 +185,7 @@ struct CreateCqRequest {
   std::uint32_t vector;
   std::uint32_t flags;  // CqFlags
 };
+static_assert(sizeof(CreateCqRequest) == 48);
 // Descriptor: the memfd with CqControl at control_offset and the entries.
 struct CreateCqReply {
   ReplyHeader header;
@@ -272,6 +193,7 @@ struct CreateCqReply {
   std::uint32_t entries;
   std::uint64_t control_offset, entries_offset, memory_length;
 };
+static_assert(sizeof(CreateCqReply) == 304);
 
 struct CreateSrqRequest {
   RequestHeader header;
@@ -281,12 +203,14 @@ struct CreateSrqRequest {
   std::uint32_t xrcd, cq;  // of type XRC: handles
   std::uint32_t reserved;
 };
+static_assert(sizeof(CreateSrqRequest) == 64);
 struct CreateSrqReply {
   ReplyHeader header;
   std::uint32_t handle, srqn, max_wr, max_sge;
   RingLayout ring;
   std::uint64_t memory_length;
 };
+static_assert(sizeof(CreateSrqReply) == 320);
 
 struct ModifySrqRequest {
   RequestHeader header;
@@ -294,10 +218,12 @@ struct ModifySrqRequest {
   std::uint32_t mask;  // enum ibv_srq_attr_mask; the size is changed by kResizeSrq
   std::uint32_t max_wr, limit;
 };
+static_assert(sizeof(ModifySrqRequest) == 40);
 struct QuerySrqReply {
   ReplyHeader header;
   std::uint32_t max_wr, max_sge, limit, reserved;
 };
+static_assert(sizeof(QuerySrqReply) == 288);
 
 struct CreateQpRequest {
   RequestHeader header;
@@ -309,6 +235,7 @@ struct CreateQpRequest {
   std::uint32_t signal_all;
   std::uint32_t xrcd;  // XRC receive: handle; then only this and `cookie` count
 };
+static_assert(sizeof(CreateQpRequest) == 80);
 struct CreateQpReply {
   ReplyHeader header;
   std::uint32_t handle, qpn, worker, doorbell_slot;
@@ -316,6 +243,7 @@ struct CreateQpReply {
   std::uint32_t memory;   // number of that which both rings lie in (ring_records.h)
   RingLayout send, recv;  // recv.entries 0 with a shared receive queue
 };
+static_assert(sizeof(CreateQpReply) == 360);
 
 struct AddressRecord {  // struct ibv_ah_attr
   std::uint8_t dgid[16];
@@ -339,10 +267,12 @@ struct ModifyQpRequest {
   std::uint32_t mask;  // enum ibv_qp_attr_mask
   QpAttributesRecord attributes;
 };
+static_assert(sizeof(ModifyQpRequest) == 164);
 struct QueryQpReply {
   ReplyHeader header;
   QpAttributesRecord attributes;
 };
+static_assert(sizeof(QueryQpReply) == 404);
 
 struct CreateAhRequest {
   RequestHeader header;
@@ -350,17 +280,20 @@ struct CreateAhRequest {
   std::uint32_t reserved;
   AddressRecord address;
 };
+static_assert(sizeof(CreateAhRequest) == 60);
 
 // kResolveGid: is answered when the address is known, or with EHOSTUNREACH after a bounded time.
 struct ResolveGidRequest {
   RequestHeader header;
   AddressRecord address;
 };
+static_assert(sizeof(ResolveGidRequest) == 52);
 struct ResolveGidReply {
   ReplyHeader header;
   std::uint8_t mac[6];
   std::uint16_t vlan;
 };
+static_assert(sizeof(ResolveGidReply) == 280);
 
 // kOpenPaging, a bare RequestHeader, is answered by a ReplyHeader with two descriptors: the
 // program's ends of the share channel and of the invalidate channel. Once a session.
@@ -383,6 +316,7 @@ struct AdviseMrRequest {
   std::uint32_t sge_count;
   AdviseSge sges[];
 };
+static_assert(sizeof(AdviseMrRequest) == 40);
 
 // kAttachMulticast, kDetachMulticast: a UD queue pair and a group.
 struct MulticastRequest {
@@ -391,6 +325,7 @@ struct MulticastRequest {
   std::uint32_t reserved;
   std::uint8_t gid[16];
 };
+static_assert(sizeof(MulticastRequest) == 48);
 
 // kStatus: each reply is a ReplyHeader and the next bytes of the JSON text; kReplyMore in all but
 // the last. kListDevices, kQueryDevice, kCreateChannel and kStatus requests are a bare

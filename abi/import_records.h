@@ -15,12 +15,14 @@ struct ImportMrRequest {
   std::uint32_t pd;      // of this session: an imported one
   std::uint32_t handle;  // of the exporter's
 };
+static_assert(sizeof(ImportMrRequest) == 32);
 // The exporter keeps the region; nothing is to be deregistered here.
 struct ImportMrReply {
   ReplyHeader header;
   std::uint64_t length;
   std::uint32_t lkey, rkey;
 };
+static_assert(sizeof(ImportMrReply) == 288);
 
 // kImportDm: a HandleRequest with the exporter's handle. Answered as kAllocDm, and by the length.
 struct ImportDmReply {
@@ -29,5 +31,6 @@ struct ImportDmReply {
   std::uint32_t reserved;
   std::uint64_t length;
 };
+static_assert(sizeof(ImportDmReply) == 288);
 
 }  // namespace uroce::abi

@@ -13,11 +13,13 @@ struct AllocMwRequest {
   std::uint32_t pd;
   std::uint32_t type;  // enum ibv_mw_type
 };
+static_assert(sizeof(AllocMwRequest) == 32);
 struct AllocMwReply {
   ReplyHeader header;
   std::uint32_t handle;
   std::uint32_t rkey;
 };
+static_assert(sizeof(AllocMwReply) == 280);
 
 // kAllocNullMr, answered by a RegMrReply. Deregistered by kDeregMr, as all regions.
 struct AllocNullMrRequest {
@@ -25,6 +27,7 @@ struct AllocNullMrRequest {
   std::uint32_t pd;
   std::uint32_t reserved;
 };
+static_assert(sizeof(AllocNullMrRequest) == 32);
 
 // kAllocDm, answered by a HandleReply with a descriptor: the memfd that is the device memory, for
 // copies. kFreeDm is a HandleRequest.
@@ -34,6 +37,7 @@ struct AllocDmRequest {
   std::uint32_t log_align;  // the address is to be a multiple of 1 << log_align
   std::uint32_t reserved;
 };
+static_assert(sizeof(AllocDmRequest) == 40);
 
 // kRegDmMr, answered by a RegMrReply.
 struct RegDmMrRequest {
@@ -43,5 +47,6 @@ struct RegDmMrRequest {
   std::uint32_t access;
   std::uint32_t reserved;
 };
+static_assert(sizeof(RegDmMrRequest) == 56);
 
 }  // namespace uroce::abi

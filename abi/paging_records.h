@@ -45,6 +45,7 @@ struct PagingHeader {
   std::uint32_t length = 0;    // bytes of the whole record
   std::uint32_t descriptor_count = 0;
 };
+static_assert(sizeof(PagingHeader) == 24);
 
 // Rights of pages, and what is needed of them.
 enum PagingRights : std::uint32_t { kPagingRead = 1U, kPagingWrite = 2U };
@@ -59,6 +60,7 @@ struct ShareRange {
   std::uint32_t rights;
   std::uint32_t reserved;
 };
+static_assert(sizeof(ShareRange) == 48);
 
 // Descriptor: an arena (ShareArenaRequest says what that is) in which pieces of later records lie.
 // The first one sent on a channel has number 0, the next 1: these numbers, not the handles of
@@ -67,12 +69,14 @@ struct PagingArena {
   PagingHeader header;
   std::uint64_t page_size;
 };
+static_assert(sizeof(PagingArena) == 32);
 
 struct SharedPiece {
   MemoryPiece memory;    // kDescriptor: an index into this record's descriptors
   std::uint32_t rights;  // PagingRights of the pages
   std::uint32_t reserved;
 };
+static_assert(sizeof(SharedPiece) == 56);
 
 // The answer describes [address of the question, end): pieces in ascending order, whole pages,
 // inside the range. What no piece covers isn't mapped or may not even be read. `end` lies before
@@ -85,6 +89,7 @@ struct SharedRange {
   std::uint32_t piece_count;
   SharedPiece pieces[];
 };
+static_assert(sizeof(SharedRange) == 40);
 
 enum class InvalidateReason : std::uint32_t {
   kUnmap = 1,  // the addresses will name nothing, or something else: munmap, mremap, mmap over them
@@ -103,6 +108,7 @@ struct Invalidate {
   InvalidateReason reason;
   std::uint32_t reserved;
 };
+static_assert(sizeof(Invalidate) == 48);
 inline constexpr std::uint32_t kInvalidationsMax = 128;
 
 }  // namespace uroce::abi

@@ -6,6 +6,7 @@
 #include "abi/capture_records.h"
 #include "abi/cm_records.h"
 #include "abi/cq_records.h"
+#include "abi/device_records.h"
 #include "abi/error_records.h"
 #include "abi/import_records.h"
 #include "abi/memory_records.h"

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "abi/command_records.h"
+#include "abi/device_records.h"
 #include "base/result.h"
 #include "base/time.h"
 #include "control/ip/address_claims.h"

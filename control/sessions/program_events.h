@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "abi/command_records.h"
+#include "abi/device_records.h"
 #include "base/unique_fd.h"
 
 namespace uroce::control {

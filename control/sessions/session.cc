@@ -8,6 +8,7 @@
 #include <cstring>
 #include <iterator>
 
+#include "base/capabilities.h"
 #include "base/page.h"
 #include "base/sockets/event_socket.h"
 #include "control/sessions/card_limits.h"
@@ -123,7 +124,9 @@ Result<Session::Opened> Session::open(Device& device) {
   opened.reply.status_stride = kStatusStride;
   opened.reply.workers = workers;
   opened.reply.ports = 1;
-  opened.reply.daemon_pid = static_cast<std::uint32_t>(::getpid());
+  // A program has one such exception, and may have given it to others (Open MPI: to everybody).
+  const bool may_trace = (effective_capabilities() & capability_bit(CAP_SYS_PTRACE)) != 0;
+  opened.reply.traced_by = may_trace ? 0 : static_cast<std::uint32_t>(::getpid());
   opened.reply.device = device.record();
   opened.descriptors.push_back(std::move(events->read_end));
   opened.descriptors.push_back(doorbells_.take_descriptor());

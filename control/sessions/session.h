@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "abi/command_records.h"
+#include "abi/device_records.h"
 #include "base/event_fd.h"
 #include "base/handle_table.h"
 #include "base/sockets/record_socket.h"

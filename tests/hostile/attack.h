@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "abi/command_records.h"
+#include "abi/device_records.h"
 #include "base/sockets/record_socket.h"
 
 namespace uroce::hostile {

@@ -12,6 +12,7 @@
 #include <random>
 
 #include "abi/command_page.h"
+#include "abi/device_records.h"
 #include "abi/ring_records.h"
 #include "tests/hostile/attack.h"
 

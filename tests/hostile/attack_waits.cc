@@ -13,6 +13,7 @@
 #include <thread>
 
 #include "abi/cq_records.h"
+#include "abi/device_records.h"
 #include "tests/hostile/attack.h"
 #include "tests/hostile/slow_file.h"
 

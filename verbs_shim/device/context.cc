@@ -88,7 +88,9 @@ int attach(Context& context, const abi::OpenDeviceReply& reply, Descriptors& rec
   context.ticket.keep(received.take(kImportTokenDescriptor));
   context.workers = workers;
   context.ports = reply.ports;
-  allow_daemon(static_cast<int>(reply.daemon_pid));
+  if (reply.traced_by != 0) {
+    allow_daemon(static_cast<int>(reply.traced_by));
+  }
   return 0;
 }
 

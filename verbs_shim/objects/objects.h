@@ -13,6 +13,7 @@
 
 #include "abi/command_records.h"
 #include "abi/completion.h"
+#include "abi/device_records.h"
 #include "abi/doorbell.h"
 #include "abi/post_stamp.h"
 #include "abi/ring.h"

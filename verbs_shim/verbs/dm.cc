@@ -4,6 +4,7 @@
 #include <cstring>
 #include <limits>
 
+#include "abi/device_records.h"
 #include "abi/import_records.h"
 #include "abi/memory_records.h"
 #include "verbs_shim/objects/handle.h"

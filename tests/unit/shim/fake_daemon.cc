@@ -13,6 +13,7 @@
 #include <cstring>
 
 #include "abi/cq_records.h"
+#include "abi/device_records.h"
 #include "abi/import_records.h"
 #include "abi/memory_records.h"
 #include "abi/ring_records.h"
@@ -252,7 +253,7 @@ FakeDaemon::Answer FakeDaemon::open_device() {
   reply.ports = 1;
   reply.doorbells_stride = sizeof(abi::Doorbells);
   reply.status_stride = sizeof(abi::WorkerStatus);
-  reply.daemon_pid = static_cast<std::uint32_t>(getpid());
+  reply.traced_by = static_cast<std::uint32_t>(getpid());
   reply.device = device();
   return answer(reply, {async_read_.get(), doorbells_.descriptor.get(), status_.descriptor.get(),
                         ticket_.descriptor.get(), wake_.get()});

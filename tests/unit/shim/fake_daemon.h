@@ -19,6 +19,7 @@
 #include "abi/command_page.h"
 #include "abi/command_records.h"
 #include "abi/completion.h"
+#include "abi/device_records.h"
 #include "abi/doorbell.h"
 #include "abi/work_request.h"
 #include "base/unique_fd.h"

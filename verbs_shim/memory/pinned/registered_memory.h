@@ -67,8 +67,8 @@ void release_memory(const HeldMemory& held);
 Arena arena(std::uint32_t index);
 
 // Lets the daemon open our /proc/PID/mem even if Yama restricts that. Call once per session before
-// anything else of this header and any kProcMem; the last daemon wins, because the kernel keeps
-// only one.
+// anything else of this header and any kProcMem, if the daemon asks for it; the last one wins,
+// because the kernel keeps only one.
 void allow_daemon(int daemon_pid);
 
 }  // namespace uroce::shim

@@ -1,5 +1,6 @@
 // Importing objects from another session: who may import what.
 
+#include "abi/device_records.h"
 #include "abi/import_records.h"
 #include "abi/memory_records.h"
 #include "tests/unit/control/program.h"

@@ -7,6 +7,7 @@
 #include <atomic>
 #include <thread>
 
+#include "abi/device_records.h"
 #include "abi/verbs_mask.h"
 #include "control/server/server.h"
 #include "control/sessions/events.h"

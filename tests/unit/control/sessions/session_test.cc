@@ -1,6 +1,7 @@
 // Records as sent by a program or by an attacker.
 
 #include "control/sessions/session.h"
+#include "abi/device_records.h"
 #include "abi/version.h"
 
 #include <fcntl.h>

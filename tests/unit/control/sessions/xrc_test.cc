@@ -4,6 +4,7 @@
 #include <sys/mman.h>
 
 #include "abi/cq_records.h"
+#include "abi/device_records.h"
 #include "control/sessions/events.h"
 #include "dataplane/wire/packet.h"
 #include "tests/qp/rig.h"
