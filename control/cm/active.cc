@@ -104,8 +104,11 @@ void Manager::on_rep(const Route& route, std::uint64_t transaction, Rep rep, Tim
   Connection* connection = connections_.find(rep.remote_id);
   if (connection == nullptr || connection->route.remote != route.remote || !connection->active) {
     ++counters_.dropped_unknown;
-    answer_rej(route, transaction, rep.local_id, RejMessage::kRep,
-               RejectReason::kInvalidCommunicationId);
+    answer_rej(route, transaction,
+               {.local_id = rep.remote_id,
+                .remote_id = rep.local_id,
+                .message = RejMessage::kRep,
+                .reason = RejectReason::kInvalidCommunicationId});
     return;
   }
   switch (connection->state) {
@@ -127,7 +130,11 @@ void Manager::on_rep(const Route& route, std::uint64_t transaction, Rep rep, Tim
     // The peer answered a late copy of our REQ again, because it has lost the state of its first
     // answer. Without a message from us it would keep repeating this one.
     ++counters_.dropped_unknown;
-    answer_rej(route, transaction, rep.local_id, RejMessage::kRep, RejectReason::kStaleConnection);
+    answer_rej(route, transaction,
+               {.local_id = rep.remote_id,
+                .remote_id = rep.local_id,
+                .message = RejMessage::kRep,
+                .reason = RejectReason::kStaleConnection});
     return;
   }
   ++counters_.duplicates;

@@ -205,8 +205,7 @@ class Manager {
   void send_until_answered(Connection& connection, State state, const Message& message, Time now);
   void send_rej(Connection& connection, RejMessage refused, const Rejection& rejection);
   void send_mra(Connection& connection, std::uint8_t service_timeout);
-  void answer_rej(const Route& route, std::uint64_t transaction, std::uint32_t remote_id,
-                  RejMessage refused, RejectReason reason);
+  void answer_rej(const Route& route, std::uint64_t transaction, const Rej& rej);
   void begin_disconnect(Connection& connection, std::span<const std::byte> private_data, Time now);
   void abandon(Connection& connection, std::span<const std::byte> private_data, Time now,
                RejectReason refusal = RejectReason::kConsumerDefined);

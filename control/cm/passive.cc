@@ -65,8 +65,10 @@ void Manager::on_req(const Route& route, std::uint64_t transaction, Req req, Tim
     // (12.9.8.3.1).
     if (!is_over(known->state)) {
       end_stale(*known, now);
-      answer_rej(route, transaction, req.local_id, RejMessage::kReq,
-                 RejectReason::kStaleConnection);
+      answer_rej(route, transaction,
+                 {.remote_id = req.local_id,
+                  .message = RejMessage::kReq,
+                  .reason = RejectReason::kStaleConnection});
       return;
     }
     connections_.forget_peer(*known);
@@ -76,7 +78,10 @@ void Manager::on_req(const Route& route, std::uint64_t transaction, Req req, Tim
   }
   Listener* listener = listeners_.find(route, req.service_id, ip_of(req));
   if (listener == nullptr) {
-    answer_rej(route, transaction, req.local_id, RejMessage::kReq, RejectReason::kInvalidServiceId);
+    answer_rej(route, transaction,
+               {.remote_id = req.local_id,
+                .message = RejMessage::kReq,
+                .reason = RejectReason::kInvalidServiceId});
     return;
   }
   if (has_room(*listener, route)) {
@@ -99,7 +104,8 @@ bool Manager::refuse_req(const Route& route, std::uint64_t transaction, const Re
     reason = RejectReason::kStaleConnection;
   }
   if (reason) {
-    answer_rej(route, transaction, req.local_id, RejMessage::kReq, *reason);
+    answer_rej(route, transaction,
+               {.remote_id = req.local_id, .message = RejMessage::kReq, .reason = *reason});
   }
   return reason.has_value();
 }
@@ -172,8 +178,10 @@ void Manager::on_repeated_req(Connection& connection, const Req& req, std::uint6
           enter_timewait(connection, now);
         }
       } else {
-        answer_rej(connection.route, transaction, req.local_id, RejMessage::kReq,
-                   RejectReason::kStaleConnection);
+        answer_rej(connection.route, transaction,
+                   {.remote_id = req.local_id,
+                    .message = RejMessage::kReq,
+                    .reason = RejectReason::kStaleConnection});
       }
       return;
     default:

@@ -11,8 +11,8 @@
 namespace uroce::control::cm {
 namespace {
 
-// A REJ for a REQ that wasn't answered in time can't name the peer's number: it names the
-// requesting adapter instead (12.6.7.2, reason 4).
+// A REJ for want of an answer, which may be to a message whose answer was lost and so can't name
+// the peer's number, names its sender's adapter (12.6.7.2, reason 4).
 PrivateData guid_bytes(std::uint64_t guid) {
   ByteWriter writer;
   writer.u64(guid);
@@ -31,7 +31,7 @@ void Manager::send_rej(Connection& connection, RejMessage refused, const Rejecti
           .reason = rejection.reason,
           .info = rejection.info,
           .private_data = rejection.private_data};
-  if (connection.active && connection.remote_id == 0) {
+  if (rejection.reason == RejectReason::kTimeout) {
     rej.info = guid_bytes(connection.guid);
   }
   connection.last = build_mad(connection.transaction, rej);
@@ -39,15 +39,11 @@ void Manager::send_rej(Connection& connection, RejMessage refused, const Rejecti
   repeat(connection);
 }
 
-// For a message that belongs to none of our connections.
-void Manager::answer_rej(const Route& route, std::uint64_t transaction, std::uint32_t remote_id,
-                         RejMessage refused, RejectReason reason) {
+// For a message that belongs to none of our connections. If it named one of ours, the REJ does,
+// too: Linux looks for both numbers.
+void Manager::answer_rej(const Route& route, std::uint64_t transaction, const Rej& rej) {
   ++counters_.rejects_sent;
-  counters_.last_reject_sent = reason;
-  Rej rej;
-  rej.remote_id = remote_id;
-  rej.message = refused;
-  rej.reason = reason;
+  counters_.last_reject_sent = rej.reason;
   send(route, transaction, rej);
 }
 

@@ -211,6 +211,7 @@ void report_resolved(Id& id) {
 
 void report_unresolved(Id& id, int error) {
   id.state = IdState::kBound;
+  id.forget_chosen_source();
   id.address_error_waits = id.uid != 0;
   report(id, EventNumber::kAddrError, -error);
 }

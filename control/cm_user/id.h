@@ -62,7 +62,8 @@ struct Id {
 
   // Addresses. `device` is set once a specific address is known.
   Endpoint source, destination;
-  bool has_port = false;  // it holds a port of the port table
+  bool has_port = false;      // it holds a port of the port table
+  bool chose_source = false;  // resolving the destination chose it, and a device
   Device* device = nullptr;
   Time resolve_deadline = kNever;
 
@@ -91,6 +92,16 @@ struct Id {
   // does, unless the program says otherwise; IPv6's doesn't, as with net.ipv6.bindv6only = 0.
   [[nodiscard]] bool is_family_only() const {
     return family_only.value_or(source.family == Family::kIpv4);
+  }
+  // The destination isn't reached: another may be reached from another address. The port is kept.
+  void forget_chosen_source() {
+    if (chose_source) {
+      source = {.family = source.family,
+                .address = any_endpoint(source.family).address,
+                .port = source.port};
+      device = nullptr;
+      chose_source = false;
+    }
   }
   // The transport of its queue pair. REQUIRES: !is_datagram()
   [[nodiscard]] cm::Transport transport() const;

@@ -115,6 +115,7 @@ Status take_source(Service& service, Id& id, const Gid& destination) {
     return status;
   }
   id.device = source->device;
+  id.chose_source = true;
   return ok();
 }
 
@@ -160,7 +161,11 @@ Status resolve(User& user, const Call& call, const ResolveRequest& request) {
   id.destination = destination;
   id.state = IdState::kBound;
   const Time now = service.now();
-  return service.start_resolving(id, now + request.timeout_ms * kNanosecondsPerMillisecond);
+  Status begun = service.start_resolving(id, now + request.timeout_ms * kNanosecondsPerMillisecond);
+  if (!begun) {
+    id.forget_chosen_source();
+  }
+  return begun;
 }
 
 }  // namespace

@@ -108,23 +108,30 @@ void User::log_refused_request(const Id& listening, const Error& error) const {
   }
 }
 
+// A channel may hold 100,000 events, so it is walked once, also for an id with thousands of groups
+// or requests.
 void User::destroy(Id& id) noexcept {
+  const auto events = id.channel->take_if(
+      [&](const UserEvent& event) { return event.id == &id || event.fresh == &id; });
   if (id.memberships != 0) {
     memberships_.for_each([&](std::uint32_t handle, Membership& membership) {
       if (membership.id == &id) {
-        remove_membership(handle);
+        leave_group(handle);
       }
     });
   }
-  const auto events = id.channel->take_if(
-      [&](const UserEvent& event) { return event.id == &id || event.fresh == &id; });
   for (const UserEvent& event : events) {
     if (event.fresh == &id) {
       --event.id->requests_waiting;
     } else if (event.fresh != nullptr) {
-      destroy(*event.fresh);  // the program hasn't fetched it
+      remove(*event.fresh);  // the program hasn't fetched it: it has no other event, and no group
     }
   }
+  remove(id);
+}
+
+// REQUIRES: it is in no group, and its channel has no event of it.
+void User::remove(Id& id) noexcept {
   if (id.listener) {
     service_.manager().stop_listening(*id.listener, service_.now());
   }
@@ -195,12 +202,18 @@ Result<Membership*> User::add_membership(Id& id, std::uint64_t uid, const Gid& g
 }
 
 void User::remove_membership(std::uint32_t handle) noexcept {
-  const std::unique_ptr<Membership> membership = memberships_.remove(handle);
+  const std::unique_ptr<Membership> membership = leave_group(handle);
+  membership->id->channel->take_if(
+      [&](const UserEvent& event) { return event.membership == membership.get(); });
+}
+
+// Its event, if there is one, stays in the channel.
+std::unique_ptr<Membership> User::leave_group(std::uint32_t handle) noexcept {
+  std::unique_ptr<Membership> membership = memberships_.remove(handle);
   --membership->id->memberships;
   membership->id->device->leave_group(membership->group);
   service_.joined_groups().leave(account_->number(), {membership->id->device, membership->group});
-  membership->id->channel->take_if(
-      [&](const UserEvent& event) { return event.membership == membership.get(); });
+  return membership;
 }
 
 }  // namespace uroce::control::cm_user

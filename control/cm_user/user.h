@@ -73,6 +73,9 @@ class User {
   void remove_membership(std::uint32_t handle) noexcept;
 
  private:
+  void remove(Id& id) noexcept;
+  std::unique_ptr<Membership> leave_group(std::uint32_t handle) noexcept;
+
   Service& service_;
   Peer peer_;
   std::shared_ptr<Account> account_;

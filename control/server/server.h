@@ -135,7 +135,7 @@ class Server {
   std::function<bool()> on_signal_;
   std::uint64_t next_id_ = kFirstSession;
   bool stopping_ = false;
-  bool addresses_settled_ = false;   // and nobody was told yet: memory ran out
+  bool addresses_settled_ = false;   // and nobody was told yet
   bool answered_this_turn_ = false;  // a piece of a long reply was sent this turn
   ThrottledUsers throttled_users_;
   Time next_helpers_check_ = kNever;  // next check for programs that wait for a hanging helper

@@ -63,10 +63,8 @@ void Server::on_frame(const Notice& notice) {
     on_path_error(device, *error);
     return;
   }
-  if (device.on_frame(notice.bytes, card_.now())) {
-    resume_waiting();
-    services_.connections.on_addresses_settled();
-  }
+  // Who waits for an address is looked for once a turn, whatever comes: it may be 60,000 ids.
+  addresses_settled_ |= device.on_frame(notice.bytes, card_.now());
 }
 
 void Server::on_path_error(const Device& device, const PathError& error) {

@@ -1,5 +1,6 @@
 // How connections end: refused, given up, disconnected by one or both, forgotten, attacked.
 
+#include "base/byte_stream.h"
 #include "control/cm/manager.h"
 #include "control/cm/timing.h"
 #include "tests/unit/cm/pair.h"
@@ -79,7 +80,11 @@ TEST_F(EndingsTest, AnUnansweredRepEndsBothSides) {
   ASSERT_TRUE(passive.manager.accept(ends.passive, answer(), now));
   run(300 * kNanosecondsPerSecond);
   passive.expect(EventKind::kUnreachable);
-  EXPECT_EQ(active.expect(EventKind::kRejected).reason, RejectReason::kTimeout);
+  const Event rejected = active.expect(EventKind::kRejected);
+  EXPECT_EQ(rejected.reason, RejectReason::kTimeout);
+  ByteWriter guid;
+  guid.u64(answer().ca_guid);
+  EXPECT_EQ(rejected.info, guid.take()) << "Linux looks for its connection by this";
 }
 
 TEST_F(EndingsTest, BothDisconnectAtOnce) {
@@ -244,7 +249,10 @@ TEST_F(EndingsTest, AnUnknownConnectionIsOverForWhoeverAsks) {
   rep.qpn = 3;
   passive.manager.on_mad(passive.route, build_mad(4, rep), now);
   exchange();
-  EXPECT_EQ(last_as<Rej>(passive).reason, RejectReason::kInvalidCommunicationId);
+  const Rej rej = last_as<Rej>(passive);
+  EXPECT_EQ(rej.reason, RejectReason::kInvalidCommunicationId);
+  EXPECT_EQ(rej.remote_id, 1U);
+  EXPECT_EQ(rej.local_id, 2U) << "Linux knows its connection by both";
 }
 
 TEST_F(EndingsTest, StopListeningRejectsWhoWaits) {

@@ -53,6 +53,21 @@ TEST_F(Resolving, EndsForEachIdAtItsOwnTime) {
   EXPECT_EQ(rig.connections.next_deadline(), kNever);
 }
 
+// As on a host with two networks whose first way to a server is broken.
+TEST_F(Resolving, AnIdWhoseResolutionFailedChoosesItsSourceAnew) {
+  ASSERT_TRUE(rig.card.devices().front().add_address(*parse_prefix("10.2.0.1/24")));
+  const std::uint32_t id = program.create_id(channel, 1);
+  ASSERT_EQ(program.resolve(channel, id, "10.0.0.99", kPort, 100).error, 0);
+  rig.now = rig.connections.next_deadline();
+  rig.connections.on_time();
+  program.expect_event(channel, kAddrError);
+  ASSERT_EQ(program.resolve(channel, id, "10.9.9.9", kPort, 100).error, ENETUNREACH);
+  ASSERT_EQ(program.resolve(channel, id, "10.2.0.99", kPort, 100).error, 0);
+  const auto route = program.query_route(channel, id);
+  EXPECT_EQ(parse_sockaddr(std::as_bytes(std::span(&route.src_addr, 1)))->address,
+            *parse_ip("10.2.0.1"));
+}
+
 TEST_F(Resolving, DestroyedIdsAreForgotten) {
   const std::uint32_t id = program.create_id(channel, 1);
   ASSERT_EQ(program.resolve(channel, id, "10.0.0.99", kPort, 100).error, 0);
