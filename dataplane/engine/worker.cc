@@ -75,6 +75,7 @@ bool Worker::poll(Time now) {
   State& self = *state_;
   self.now = now;
   self.page_budget.begin(now);
+  self.flushes_left = kFlushesMax;
   bool busy = self.receive();
   busy |= self.drain_resumed();
   busy |= self.drain_withheld();
@@ -179,6 +180,10 @@ bool Worker::State::drain_doorbells() {
       QpEntry* entry = table.find(burst[i]->config().qpn);
       if (entry != nullptr) {
         UROCE_PROBE1(post, entry->qp->config().qpn);
+        if (entry->qp->flushes() && !may_flush(*entry)) [[unlikely]] {
+          update(*entry);
+          continue;
+        }
         Turn turn = make_turn(*entry);
         entry->qp->on_doorbell(turn);
         entry->qp->prefetch_work();
@@ -192,6 +197,17 @@ bool Worker::State::drain_doorbells() {
   return drained > 0;
 }
 
+// False: enough others have flushed in this turn, and it waits for another one. It is about to have
+// waited longest then.
+bool Worker::State::may_flush(QpEntry& entry) {
+  if (flushes_left == 0) {
+    entry.qp->flush_later(now);
+    return false;
+  }
+  --flushes_left;
+  return true;
+}
+
 bool Worker::State::expire_timers() {
   std::uint32_t expired = 0;
   while (expired < kTimersMax) {
@@ -200,7 +216,7 @@ bool Worker::State::expire_timers() {
       break;
     }
     ++expired;
-    if (entry->qp->deadline() <= now) {
+    if (entry->qp->deadline() <= now && (!entry->qp->flushes() || may_flush(*entry))) {
       Turn turn = make_turn(*entry);
       turn.peer_destroyed = peer_is_destroyed(*entry);
       entry->qp->on_deadline(turn);

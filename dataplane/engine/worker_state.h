@@ -52,6 +52,9 @@ inline constexpr std::uint32_t kPostedBytesMax = kAloneBytes;
 // With more doorbells than this in a turn, Turn::many_doorbells is set.
 inline constexpr std::uint32_t kManyDoorbells = 8;
 inline constexpr std::uint32_t kTimersMax = 256;  // deadlines
+// Queue pairs in ERR or SQE that flush work requests, Qp::kFlushMax of each queue at most: a
+// program makes a ring full of them by one store.
+inline constexpr std::uint32_t kFlushesMax = 16;
 inline constexpr std::size_t kCopiesMax = 1'024;  // through /proc/PID/mem, outstanding
 inline constexpr std::uint32_t kResumesMax = 64;  // page faults, and flushes, that are over
 // Out-of-order frames of a queue pair to which none was added for this long are released when
@@ -198,6 +201,7 @@ struct Worker::State final : FaultSink {
   Time now = 0;
   Duration absent = 0;              // in which it couldn't run, in total
   std::uint32_t catch_up_left = 0;  // turns
+  std::uint32_t flushes_left = 0;   // in this turn
   WorkerCounters counters;
   LatencyHistogram fault_times;
 
@@ -344,6 +348,7 @@ struct Worker::State final : FaultSink {
   // worker.cc
   void prefetch_ahead(std::span<Qp* const> rung, bool begins) const;
   bool drain_doorbells();
+  bool may_flush(QpEntry& entry);
   bool expire_timers();
   void flush_queues();
   void update(QpEntry& entry);

@@ -263,7 +263,7 @@ bool Qp::has_work() const {
 bool Qp::draining() const { return attributes_.state == QpState::kSqd && !requester_.drained(); }
 
 void Qp::on_doorbell(Turn& turn) {
-  if (attributes_.state == QpState::kErr || attributes_.state == QpState::kSqe) {
+  if (flushes()) {
     flush(turn);
     return;
   }

@@ -156,8 +156,17 @@ class Qp {
 
   // Whether there is a READ, or an atomic, that was begun and isn't done, or that waits for room.
   [[nodiscard]] bool reads() const { return requester_.reads(); }
+  // Whether a doorbell or a deadline has work requests flushed, instead of what they do otherwise.
+  [[nodiscard]] bool flushes() const {
+    return attributes_.state == QpState::kErr || attributes_.state == QpState::kSqe;
+  }
+  // In the next turn, by the deadline.
+  void flush_later(Time now) { next_flush_ = now + 1; }
   // Whether an acknowledgement or a READ response is due to the peer.
   [[nodiscard]] bool answers_due() const { return responder_.has_work(); }
+
+  // Whether transmit() would send a request of ours.
+  [[nodiscard]] bool requests_due() const { return !held_back_ && requester_.has_work(); }
 
   // READ responses that are outstanding.
   [[nodiscard]] std::uint32_t read_frames_out() const { return requester_.read_frames_out(); }

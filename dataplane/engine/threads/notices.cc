@@ -12,7 +12,7 @@ namespace {
 // A flooding sender can choose its group, but gets at most a quarter with each.
 std::uint8_t group_of(std::span<const std::byte> sender) {
   const std::string_view bytes(reinterpret_cast<const char*>(sender.data()), sender.size());
-  return static_cast<std::uint8_t>(std::hash<std::string_view>{}(bytes) % Notices::kSenderGroups);
+  return static_cast<std::uint8_t>(std::hash<std::string_view>{}(bytes) % Notices::kGroups);
 }
 
 // An event as stored in its ring.
@@ -33,6 +33,7 @@ Notices::~Notices() {
 
 std::uint32_t Notices::limit(Notice::Kind kind) {
   static_assert(kFramesMax + kMadsMax + kFailuresMax <= kNoticesMax);
+  static_assert(static_cast<std::size_t>(Notice::Kind::kAsyncEvent) == kKinds);
   switch (kind) {
     case Notice::Kind::kFrame:
       return kFramesMax;
@@ -47,12 +48,16 @@ std::uint32_t Notices::limit(Notice::Kind kind) {
 }
 
 // Reserves a place for a notice of this kind, before anything is allocated for it.
-bool Notices::reserve(Notice::Kind kind) {
-  std::atomic<std::uint32_t>& waiting = waiting_[kind];
-  if (waiting.fetch_add(1, std::memory_order_acquire) < limit(kind)) {
-    return true;
+bool Notices::reserve(Notice::Kind kind, std::uint8_t group) {
+  std::atomic<std::uint32_t>& of_group = waiting_of_group_[kind][group];
+  std::atomic<std::uint32_t>& of_all = waiting_[kind];
+  if (of_group.fetch_add(1, std::memory_order_acquire) < limit(kind) / kGroupShare) {
+    if (of_all.fetch_add(1, std::memory_order_acquire) < limit(kind)) {
+      return true;
+    }
+    of_all.fetch_sub(1, std::memory_order_relaxed);
   }
-  waiting.fetch_sub(1, std::memory_order_relaxed);
+  of_group.fetch_sub(1, std::memory_order_relaxed);
   dropped_.fetch_add(1, std::memory_order_relaxed);
   return false;
 }
@@ -67,10 +72,10 @@ void Notices::announce(AsyncEvent event, std::uint32_t object) {
 }
 
 void Notices::report(const FailureReport& report) {
-  if (!reserve(Notice::Kind::kFailure)) {
-    return;
+  const auto group = static_cast<std::uint8_t>(report.owner % kGroups);
+  if (reserve(Notice::Kind::kFailure, group)) {
+    put(Notice{.kind = Notice::Kind::kFailure, .group = group, .failure = report});
   }
-  put(Notice{.kind = Notice::Kind::kFailure, .failure = report});
 }
 
 bool Notices::take(std::uint16_t port, std::span<const std::byte> frame) {
@@ -87,21 +92,11 @@ bool Notices::take_mad(std::uint16_t port, std::span<const std::byte> frame, con
 
 bool Notices::put_frame(Notice::Kind kind, std::uint16_t port, std::span<const std::byte> frame,
                         std::span<const std::byte> sender) {
-  static_assert(static_cast<std::size_t>(Notice::Kind::kFrame) == 0 &&
-                static_cast<std::size_t>(Notice::Kind::kMad) == 1);
-  const std::uint8_t senders = group_of(sender);
-  auto& of_group = waiting_of_group_[kind][senders];
-  if (of_group.fetch_add(1, std::memory_order_acquire) >= limit(kind) / kGroupShare) {
-    of_group.fetch_sub(1, std::memory_order_relaxed);
-    dropped_.fetch_add(1, std::memory_order_relaxed);
+  const std::uint8_t group = group_of(sender);
+  if (!reserve(kind, group)) {
     return false;
   }
-  if (!reserve(kind)) {
-    of_group.fetch_sub(1, std::memory_order_relaxed);
-    return false;
-  }
-  put(Notice{
-      .kind = kind, .port = port, .senders = senders, .bytes = {frame.begin(), frame.end()}});
+  put(Notice{.kind = kind, .port = port, .group = group, .bytes = {frame.begin(), frame.end()}});
   return true;
 }
 
@@ -156,9 +151,7 @@ bool Notices::dequeue_other(Notice* notice) {
   }
   const std::unique_ptr<Notice> owned(pointer);
   waiting_[owned->kind].fetch_sub(1, std::memory_order_release);
-  if (owned->kind == Notice::Kind::kFrame || owned->kind == Notice::Kind::kMad) {
-    waiting_of_group_[owned->kind][owned->senders].fetch_sub(1, std::memory_order_release);
-  }
+  waiting_of_group_[owned->kind][owned->group].fetch_sub(1, std::memory_order_release);
   *notice = std::move(*owned);
   return true;
 }

@@ -21,7 +21,7 @@ namespace uroce {
 struct Notice {
   enum class Kind : std::uint8_t { kFrame, kMad, kFailure, kAsyncEvent } kind = Kind::kFrame;
   std::uint16_t port = 0;                   // kFrame, kMad
-  std::uint8_t senders = 0;                 // kFrame, kMad: the sender's group
+  std::uint8_t group = 0;                   // of the sender; kFailure: of the program
   std::vector<std::byte> bytes{};           // kFrame, kMad: the whole Ethernet frame
   AsyncEvent event = AsyncEvent::kQpFatal;  // kAsyncEvent
   std::uint32_t object = 0;                 // kAsyncEvent: handle of the QP, CQ or SRQ
@@ -31,7 +31,7 @@ struct Notice {
 class Notices final : public EventSink, public FrameSink {
  public:
   // Each kind of notice has its own quota: neither a flood of ARP nor a program that fails in a
-  // loop may suppress failure reports or prevent connections.
+  // loop may prevent connections.
   static constexpr std::uint32_t kFramesMax = 256;
   static constexpr std::uint32_t kMadsMax = 2'048;
   static constexpr std::uint32_t kFailuresMax = 256;
@@ -39,9 +39,10 @@ class Notices final : public EventSink, public FrameSink {
   // many queue pairs fail together: the same event can happen to an object again only after a
   // command (control/sessions/events.cc counts them). Such a ring takes 4 MiB.
   static constexpr std::uint32_t kEventsMax = 524'288;
-  // Senders are hashed into this many groups by their address, and the frames of one group get at
-  // most a quarter of the quota of their kind, so that a flooding sender leaves room for others.
-  static constexpr std::size_t kSenderGroups = 64;
+  // Senders are hashed into this many groups by their address, programs by their session, and the
+  // notices of one group get at most a quarter of the quota of their kind, so that a flooding
+  // sender, or a program that fails in a loop, leaves room for others.
+  static constexpr std::size_t kGroups = 64;
   static constexpr std::uint32_t kGroupShare = 4;
 
   ~Notices() override;
@@ -65,7 +66,7 @@ class Notices final : public EventSink, public FrameSink {
   static std::uint32_t limit(Notice::Kind kind);
   bool put_frame(Notice::Kind kind, std::uint16_t port, std::span<const std::byte> frame,
                  std::span<const std::byte> sender);
-  bool reserve(Notice::Kind kind);
+  bool reserve(Notice::Kind kind, std::uint8_t group);
   void put(Notice notice);
   void signal();
   bool dequeue(Notice* notice);
@@ -84,8 +85,8 @@ class Notices final : public EventSink, public FrameSink {
   // The number of each kind in the ring or about to be. Control decrements (release) after it has
   // taken a notice out; a producer that reserves a place (acquire) finds room.
   EnumArray<Notice::Kind, std::atomic<std::uint32_t>, kKinds> waiting_{};
-  // The same of each group of senders, of kFrame and kMad.
-  EnumArray<Notice::Kind, std::array<std::atomic<std::uint32_t>, kSenderGroups>, 2>
+  // The same of each group.
+  EnumArray<Notice::Kind, std::array<std::atomic<std::uint32_t>, kGroups>, kKinds>
       waiting_of_group_{};
   std::atomic<std::uint64_t> dropped_{0};  // a counter, relaxed
 };

@@ -73,7 +73,8 @@ void Worker::State::resume_reads(PortState& port) {
       entry->qp->reads_may_go();
       // Nothing else of it has changed, so update() isn't needed, and would come back here.
       queue_up(*entry);
-      if (entry->queued) {  // else it may not send now, and nobody waits for it
+      // Else it may not send its READ now, and nobody waits for it: it may be queued to answer.
+      if (entry->queued && entry->qp->requests_due()) {
         entry->read_frames_reserved = wanted;
         port.read_frames_reserved += wanted;
       }
@@ -92,7 +93,7 @@ bool Worker::State::check_silent_reads() {
       ports[entry.port]->read_frames -= entry.read_frames;
       entry.reads_silent = true;
     }
-    if (entry.read_frames_reserved != 0 && !entry.queued) {
+    if (entry.read_frames_reserved != 0 && !(entry.queued && entry.qp->requests_due())) {
       end_reservation(*ports[entry.port], entry);  // it had to stop sending before its turn came
     }
   });

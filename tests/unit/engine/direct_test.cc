@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
 #include <cstring>
 #include <functional>
@@ -23,8 +24,7 @@ struct Seen {
   std::vector<std::byte> bytes;
   std::vector<std::uint32_t> psns;
   std::vector<EventLog::Entry> events;
-
-  bool operator==(const Seen&) const = default;
+  abi::WcStatus failure = abi::WcStatus::kSuccess;  // of the first work request that failed
 };
 
 std::string describe(const char* who, const abi::Cqe& cqe) {
@@ -41,23 +41,28 @@ Seen seen(OneDaemon& daemon) {
     const char* name = end == &daemon.pair.a ? "a" : "b";
     while (const auto cqe = end->poll_send()) {
       all.completions.push_back(describe(name, *cqe));
+      all.failure = all.failure == abi::WcStatus::kSuccess ? cqe->status : all.failure;
     }
     while (const auto cqe = end->poll_recv()) {
       all.completions.push_back(describe(name, *cqe) + " (received)");
+      all.failure = all.failure == abi::WcStatus::kSuccess ? cqe->status : all.failure;
     }
     all.bytes.insert(all.bytes.end(), end->memory.begin(), end->memory.end());
     all.psns.push_back(end->qp().send_psn());
     all.psns.push_back(end->qp().expected_psn());
     all.psns.push_back(static_cast<std::uint32_t>(end->qp().state()));
     all.psns.push_back(end->send_consumer());
+    all.events.insert(all.events.end(), end->events.entries.begin(), end->events.entries.end());
   }
   return all;
 }
 
 using Act = std::function<void(OneDaemon&)>;
 
-// Does the same with frames and without; returns the number of messages that went without.
-std::uint64_t both_ways(const Act& act, const PairConfig& config = small_memory()) {
+// Does the same with frames and without, and expects that the first work request to fail does so
+// with `failure`; returns the number of messages that went without frames.
+std::uint64_t both_ways(const Act& act, const PairConfig& config = small_memory(),
+                        abi::WcStatus failure = abi::WcStatus::kSuccess) {
   std::vector<Seen> runs;
   std::uint64_t direct = 0;
   for (const bool without_frames : {false, true}) {
@@ -74,7 +79,9 @@ std::uint64_t both_ways(const Act& act, const PairConfig& config = small_memory(
   EXPECT_EQ(runs[0].completions, runs[1].completions);
   EXPECT_EQ(runs[0].psns, runs[1].psns);
   EXPECT_TRUE(runs[0].bytes == runs[1].bytes);
+  EXPECT_TRUE(runs[0].events == runs[1].events);
   EXPECT_FALSE(runs[0].completions.empty());
+  EXPECT_EQ(runs[0].failure, failure);
   return direct;
 }
 
@@ -193,41 +200,53 @@ TEST(Direct, BothDirectionsAndTheWrapOfPsns) {
 // Requests that must go as frames, because they are refused or have to wait, and what follows them.
 
 TEST(Direct, ABadKeyFailsAsInFrames) {
-  EXPECT_EQ(1U, both_ways([](OneDaemon& daemon) {
-              daemon.post_write(1, 5'000);
-              const abi::Sge sge = daemon.pair.a.sge(0, 5'000);
-              abi::SendWr wr = rdma_wr(2, WrOpcode::kRdmaWrite, daemon.pair.b, 0);
-              wr.rkey += 1;
-              daemon.post(wr, {&sge, 1});
-              daemon.post_write(3, 8);
-            }));
+  EXPECT_EQ(1U, both_ways(
+                    [](OneDaemon& daemon) {
+                      daemon.post_write(1, 5'000);
+                      const abi::Sge sge = daemon.pair.a.sge(0, 5'000);
+                      abi::SendWr wr = rdma_wr(2, WrOpcode::kRdmaWrite, daemon.pair.b, 0);
+                      wr.rkey += 1;
+                      daemon.post(wr, {&sge, 1});
+                      daemon.post_write(3, 8);
+                    },
+                    small_memory(), abi::WcStatus::kRemAccessErr));
 }
 
 TEST(Direct, AWriteBeyondItsRegionStoresNothing) {
-  both_ways([](OneDaemon& daemon) {
-    const abi::Sge sges[] = {daemon.pair.a.sge(0, 4'000), daemon.pair.a.sge(9'000, 1'000)};
-    daemon.post(rdma_wr(1, WrOpcode::kRdmaWrite, daemon.pair.b, kSmallMemory - 4'999), sges);
-  });
+  both_ways(
+      [](OneDaemon& daemon) {
+        const abi::Sge sges[] = {daemon.pair.a.sge(0, 4'000), daemon.pair.a.sge(9'000, 1'000)};
+        daemon.post(rdma_wr(1, WrOpcode::kRdmaWrite, daemon.pair.b, kSmallMemory - 4'999), sges);
+        const std::vector<std::byte> before(daemon.pair.b.memory.begin(),
+                                            daemon.pair.b.memory.end());
+        daemon.settle();
+        EXPECT_TRUE(std::equal(before.begin(), before.end(), daemon.pair.b.memory.begin()));
+      },
+      small_memory(), abi::WcStatus::kRemAccessErr);
 }
 
 TEST(Direct, ABadLocalKeyFailsAsInFrames) {
-  both_ways([](OneDaemon& daemon) {
-    abi::Sge sge = daemon.pair.a.sge(0, 5'000);
-    sge.lkey += 1;
-    daemon.post(rdma_wr(1, WrOpcode::kRdmaWrite, daemon.pair.b, 0), {&sge, 1});
-    daemon.post_write(2, 8);
-  });
+  both_ways(
+      [](OneDaemon& daemon) {
+        abi::Sge sge = daemon.pair.a.sge(0, 5'000);
+        sge.lkey += 1;
+        daemon.post(rdma_wr(1, WrOpcode::kRdmaWrite, daemon.pair.b, 0), {&sge, 1});
+        daemon.post_write(2, 8);
+      },
+      small_memory(), abi::WcStatus::kLocProtErr);
 }
 
 TEST(Direct, ReadsAndAtomicsThatAreRefusedFailAsInFrames) {
   for (const WrOpcode opcode : {WrOpcode::kRdmaRead, WrOpcode::kAtomicFetchAndAdd}) {
-    both_ways([opcode](OneDaemon& daemon) {
-      const abi::Sge sge = daemon.pair.a.sge(0, 8);
-      abi::SendWr wr = rdma_wr(1, opcode, daemon.pair.b, kSmallMemory - 8);
-      daemon.post(wr, {&sge, 1});
-      wr.remote_address += 8;
-      daemon.post(wr, {&sge, 1});
-    });
+    both_ways(
+        [opcode](OneDaemon& daemon) {
+          const abi::Sge sge = daemon.pair.a.sge(0, 8);
+          abi::SendWr wr = rdma_wr(1, opcode, daemon.pair.b, kSmallMemory - 8);
+          daemon.post(wr, {&sge, 1});
+          wr.remote_address += 8;
+          daemon.post(wr, {&sge, 1});
+        },
+        small_memory(), abi::WcStatus::kRemAccessErr);
   }
 }
 
@@ -239,16 +258,18 @@ TEST(Direct, AReadIntoMemoryThatMayNotBeWrittenFailsAsInFrames) {
         const abi::Sge sge = daemon.pair.a.sge(0, 4'000);
         daemon.post(rdma_wr(1, WrOpcode::kRdmaRead, daemon.pair.b, 0), {&sge, 1});
       },
-      config);
+      config, abi::WcStatus::kLocProtErr);
 }
 
 TEST(Direct, AReceiveThatIsTooShortFailsAsInFrames) {
-  both_ways([](OneDaemon& daemon) {
-    post_receives(daemon, 2, 4'000);
-    const abi::Sge sge = daemon.pair.a.sge(0, 4'001);
-    daemon.post(send_wr(1, WrOpcode::kSend), {&sge, 1});
-    daemon.post(send_wr(2, WrOpcode::kSend), {});
-  });
+  both_ways(
+      [](OneDaemon& daemon) {
+        post_receives(daemon, 2, 4'000);
+        const abi::Sge sge = daemon.pair.a.sge(0, 4'001);
+        daemon.post(send_wr(1, WrOpcode::kSend), {&sge, 1});
+        daemon.post(send_wr(2, WrOpcode::kSend), {});
+      },
+      small_memory(), abi::WcStatus::kRemInvReqErr);
 }
 
 TEST(Direct, AReceiveThatComesLateIsWaitedFor) {
@@ -264,13 +285,15 @@ TEST(Direct, AReceiveThatComesLateIsWaitedFor) {
 }
 
 TEST(Direct, ASendInvalidatesOnlyWhatItMay) {
-  both_ways([](OneDaemon& daemon) {
-    post_receives(daemon, 2, 4'000);
-    const abi::Sge sge = daemon.pair.a.sge(0, 400);
-    abi::SendWr wr = send_wr(1, WrOpcode::kSendWithInv);
-    wr.immediate = daemon.pair.b.key();  // a region's: can't be
-    daemon.post(wr, {&sge, 1});
-  });
+  both_ways(
+      [](OneDaemon& daemon) {
+        post_receives(daemon, 2, 4'000);
+        const abi::Sge sge = daemon.pair.a.sge(0, 400);
+        abi::SendWr wr = send_wr(1, WrOpcode::kSendWithInv);
+        wr.immediate = daemon.pair.b.key();  // a region's: can't be
+        daemon.post(wr, {&sge, 1});
+      },
+      small_memory(), abi::WcStatus::kRemInvReqErr);
 }
 
 TEST(Direct, UnreliableConnections) {

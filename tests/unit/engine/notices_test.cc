@@ -48,7 +48,7 @@ TEST(Notices, AFloodOfOneKindLeavesRoomForTheOthers) {
     EXPECT_EQ(notices.dropped() - dropped, 3 * Notices::kFramesMax);
     EXPECT_TRUE(notices.take_mad(0, frame, Gid{}));
     for (std::uint32_t i = 0; i < Notices::kFailuresMax + 100; ++i) {
-      notices.report({});
+      notices.report({.owner = i});
     }
     notices.announce(AsyncEvent::kQpFatal, 5);
     std::array<std::uint32_t, 4> found{};
@@ -101,6 +101,12 @@ TEST(Notices, OneSenderLeavesRoomForTheOthers) {
     EXPECT_EQ(mads, Notices::kMadsMax / Notices::kGroupShare);
     EXPECT_EQ(frames, Notices::kFramesMax / Notices::kGroupShare);
     EXPECT_TRUE(notices.take_mad(0, frame, other));
+    for (std::uint32_t i = 0; i < 2 * Notices::kFailuresMax; ++i) {
+      notices.report({.owner = 5});
+    }
+    const std::uint64_t dropped = notices.dropped();
+    notices.report({.owner = 6});
+    EXPECT_EQ(notices.dropped(), dropped) << "another program's failure finds room";
     for (Notice notice; notices.next(&notice);) {
     }
   }

@@ -194,6 +194,50 @@ TEST_F(TwoReaders, AReadThatNobodyAnswersHoldsUpNoOther) {
   EXPECT_EQ(stations_.a.worker.next_deadline(), kNever) << "no READ waits any more";
 }
 
+// In SQD, where nothing new is begun, and its peer reads from it all the time, so it has work in
+// every turn. A READ that waited for credits then isn't waited for.
+TEST_F(TwoReaders, AReadThatMayNotBeginHoldsUpNoOtherWhileItsQueuePairAnswers) {
+  Endpoint& first = stations_.pair.a;
+  const abi::Sge sge = first.sge(0, kFrames * kReadMtu);
+  first.post_send(rdma_wr(1, abi::WrOpcode::kRdmaRead, stations_.pair.b, 0), {&sge, 1});
+  stations_.a.ring();
+  stations_.a.worker.poll(stations_.now);
+  const abi::Sge own = other_.a.sge(0, kFrames * kReadMtu);
+  other_.a.post_send(rdma_wr(2, abi::WrOpcode::kRdmaRead, other_.b, 0), {&own, 1});
+  stations_.a.ring(1);
+  stations_.a.worker.poll(stations_.now);
+  ASSERT_EQ(other_.a.qp().read_frames_wanted(), kFrames);
+  QpAttributes attributes = other_.a.qp().attributes();
+  attributes.state = QpState::kSqd;
+  other_.a.modify(attributes, kQpMaskState, stations_.now);
+
+  const auto read_from_it = [&] {
+    const abi::Sge there = other_.b.sge(0, kFrames * kReadMtu);
+    other_.b.post_send(rdma_wr(3, abi::WrOpcode::kRdmaRead, other_.a, 0), {&there, 1});
+    stations_.b.ring(1);
+  };
+  const auto wait_for_first = [&] {
+    std::optional<abi::Cqe> done;
+    for (int turn = 0; turn < 1'000 && !done; ++turn) {
+      stations_.now += kReadsSilentMax / 100;
+      stations_.b.worker.poll(stations_.now);
+      stations_.a.worker.poll(stations_.now);
+      if (other_.b.poll_send()) {
+        read_from_it();
+      }
+      done = first.poll_send();
+    }
+    return done;
+  };
+  read_from_it();
+  read_from_it();
+  ASSERT_TRUE(wait_for_first());
+  const abi::Sge small = first.sge(0, 8);
+  first.post_send(rdma_wr(4, abi::WrOpcode::kRdmaRead, stations_.pair.b, 0), {&small, 1});
+  stations_.a.ring();
+  EXPECT_TRUE(wait_for_first());
+}
+
 // Each turn of the peer brings a burst of the long READ's responses.
 TEST_F(TwoReaders, AReadThatIsAnsweredSlowlyHoldsUpNoOther) {
   const abi::Sge sge = stations_.pair.a.sge(0, kFrames * kReadMtu);

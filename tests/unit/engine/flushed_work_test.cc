@@ -1,0 +1,47 @@
+// Queue pairs in ERR, whose work requests are flushed: a turn has a bounded number of them.
+
+#include <gtest/gtest.h>
+
+#include <cstdint>
+
+#include "dataplane/engine/worker_state.h"
+#include "tests/unit/engine/many_pairs.h"
+
+namespace uroce::test {
+namespace {
+
+constexpr std::uint32_t kFlushing = 4 * kFlushesMax;
+
+std::uint32_t count_flushed(ManyPairs& pairs) {
+  std::uint32_t flushed = 0;
+  for (Endpoint& sender : pairs.senders) {
+    while (const auto cqe = sender.poll_send()) {
+      EXPECT_EQ(cqe->status, abi::WcStatus::kWrFlushErr);
+      ++flushed;
+    }
+  }
+  return flushed;
+}
+
+// A program rings for all of its queue pairs at once.
+TEST(FlushedWork, IsBoundedPerTurnAndContinuesInTheNext) {
+  ManyPairs pairs(kFlushing);
+  Worker& worker = pairs.daemon.station.worker;
+  for (std::uint32_t i = 0; i < kFlushing; ++i) {
+    pairs.senders[i].to_error(pairs.daemon.now);
+    pairs.senders[i].post_send(send_wr(1, abi::WrOpcode::kSend), {});
+    pairs.daemon.station.ring(pairs.slots[i]);
+  }
+  std::uint32_t flushed = 0;
+  for (std::uint32_t turn = 1; turn <= kFlushing / kFlushesMax; ++turn) {
+    worker.poll(pairs.daemon.now);
+    flushed += count_flushed(pairs);
+    EXPECT_EQ(flushed, turn * kFlushesMax);
+    const bool more = flushed < kFlushing;
+    EXPECT_EQ(worker.next_deadline(), more ? pairs.daemon.now + 1 : kNever);
+    ++pairs.daemon.now;
+  }
+}
+
+}  // namespace
+}  // namespace uroce::test
