@@ -14,6 +14,12 @@ using Capabilities = std::uint64_t;  // a bit for each CAP_ number
 
 constexpr Capabilities capability_bit(int capability) { return Capabilities{1} << capability; }
 
+// Those by which a process reaches nothing of anybody else's. Logins at a machine's own console
+// give every program the first (systemd 254 and later).
+inline constexpr Capabilities kCapabilitiesOfNoReach = capability_bit(CAP_WAKE_ALARM) |
+                                                       capability_bit(CAP_BLOCK_SUSPEND) |
+                                                       capability_bit(CAP_IPC_LOCK);
+
 // Of the calling thread; none if the kernel doesn't tell.
 inline Capabilities effective_capabilities() {
   __user_cap_header_struct header{.version = _LINUX_CAPABILITY_VERSION_3, .pid = 0};

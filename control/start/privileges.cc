@@ -26,6 +26,18 @@ constexpr Capabilities kOtherUsers =
     capability_bit(CAP_CHECKPOINT_RESTORE) | capability_bit(CAP_SYS_RESOURCE);
 constexpr unsigned kOthersConnect = 0077;
 
+// Those that this process would pass on to any program, and its login has given to all of the
+// user's programs: the kernel keeps their memory from who hasn't got them.
+Capabilities of_every_program() {
+  Capabilities all = 0;
+  for (int each = 0; each <= CAP_LAST_CAP; ++each) {
+    if (::prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_IS_SET, each, 0, 0) == 1) {
+      all |= capability_bit(each);
+    }
+  }
+  return all & kCapabilitiesOfNoReach;
+}
+
 // Read by each thread that drops the rest.
 std::atomic<Capabilities> kept_by_all{0};
 std::atomic<int> giving_up_failed{0};
@@ -51,7 +63,8 @@ void give_up_here() {
 }  // namespace
 
 Capabilities needed_capabilities(const DaemonOptions& options) {
-  Capabilities needed = (options.socket_mode & kOthersConnect) != 0 ? kOtherUsers : 0;
+  Capabilities needed = of_every_program();
+  needed |= (options.socket_mode & kOthersConnect) != 0 ? kOtherUsers : 0;
   for (const DaemonPort& port : options.ports) {
     if (needs_eal(port.spec) || !port.interface.empty()) {
       needed |= kInterfaces;

@@ -13,9 +13,9 @@ namespace uroce {
 namespace {
 
 const char* remedy(const ProgramProcess& program) {
-  return program.uid() == ::geteuid() ? "the kernel keeps to itself what has capabilities, another "
-                                        "group than its user, a file that its user can't read, or "
-                                        "asked for it (PR_SET_DUMPABLE); run the daemon as root"
+  return program.uid() == ::geteuid() ? "it has capabilities (CapPrm) or a group that the daemon "
+                                        "hasn't, a file that its user can't read, or asked for it "
+                                        "(PR_SET_DUMPABLE)"
                                       : "run both as one user, or the daemon as root";
 }
 

@@ -11,6 +11,8 @@
 #include <memory>
 #include <string>
 
+#include "base/capabilities.h"
+
 namespace uroce {
 namespace {
 
@@ -78,7 +80,9 @@ Status check_rights(const ProgramProcess& program) {
   }
   const bool dumpable = is_dumpable(process, program.uid());
   // In a user namespace of its own root may have all of them, which mean nothing outside.
-  const bool capable = rights.permitted != 0 && (!dumpable || program.shares_user_namespace());
+  const bool capable = dumpable ? (rights.permitted & ~kCapabilitiesOfNoReach) != 0 &&
+                                      program.shares_user_namespace()
+                                : rights.permitted != 0;
   if (capable || (!dumpable && !user_reads_file(process, program))) {
     return Error{EPERM, "process " + std::to_string(program.pid()) +
                             " has capabilities, or runs a file that its user can't read, so its "

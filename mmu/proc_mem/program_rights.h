@@ -16,10 +16,11 @@ namespace uroce {
 
 // EPERM with a sentence unless the process has only the user and the group with which it connected,
 // and the kernel doesn't keep it from that user for capabilities, or a file that the user can't
-// read. Call it after something of the process was opened: a process that had more rights then and
-// still exists as it was still shows them, or, if it has given them up for good, is its user's.
-// Root's programs have all rights anyway. An unreadable file that is run as the interpreter of
-// another isn't noticed.
+// read. Capabilities that reach nothing of anybody's don't matter, unless they came from a file.
+// Call it after something of the process was opened: a process that had more rights then and still
+// exists as it was still shows them, or, if it has given them up for good, is its user's. Root's
+// programs have all rights anyway. An unreadable file that is run as the interpreter of another
+// isn't noticed.
 Status check_rights(const ProgramProcess& program);
 
 }  // namespace uroce

@@ -50,3 +50,15 @@ class Pinned(E2eCase):
 
     def test_library_in_a_namespace_of_its_own(self):
         self._run("", program="other_namespace.py")
+
+    def test_static_memory_where_every_program_has_a_capability(self):
+        """As logins at a machine's own console give it (systemd 254), which reaches nothing of anybody's."""
+        self.need_root("it runs as another user, with a capability")
+        self.need("rdma_server", "setpriv")
+        user = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "--inh-caps=-all,+wake_alarm", "--ambient-caps=-all,+wake_alarm"]
+        pair = "rdma_server & for try in $(seq 100); do rdma_client -s 10.0.0.1 && break; done; wait $!"
+        if subprocess.run([*user, "true"], capture_output=True, check=False).returncode != 0:
+            self.skipTest("this container lacks CAP_WAKE_ALARM")
+        answer = subprocess.run([*user, self.tree.uroce, "run", "--", "sh", "-c", pair], capture_output=True, text=True, timeout=60, check=False, cwd="/",
+                                env={"PATH": os.environ["PATH"]}, stdin=subprocess.DEVNULL)
+        self.assertEqual(answer.returncode, 0, answer.stdout + answer.stderr)

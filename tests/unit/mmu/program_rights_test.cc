@@ -5,6 +5,7 @@
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <linux/capability.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -97,6 +98,26 @@ TEST_F(ProgramRights, AProgramWithCapabilitiesIsNot) {
   const auto become_capable = [] { return ::prctl(PR_SET_KEEPCAPS, 1) == 0 && become(); };
   EXPECT_EQ(Child(become_capable).reach(), EPERM);
   EXPECT_EQ(Child([&] { return become_capable() && ::prctl(PR_SET_DUMPABLE, 1) == 0; }).reach(),
+            EPERM);
+}
+
+bool keep_capability(int capability) {
+  __user_cap_header_struct header{.version = _LINUX_CAPABILITY_VERSION_3, .pid = 0};
+  __user_cap_data_struct sets[2]{};
+  sets[CAP_TO_INDEX(capability)].permitted = CAP_TO_MASK(capability);
+  return ::prctl(PR_SET_KEEPCAPS, 1) == 0 && become() && ::syscall(SYS_capset, &header, sets) == 0;
+}
+
+// As a login at the machine's console gives it every program, and an administrator for `ulimit -l`.
+TEST_F(ProgramRights, AProgramWithACapabilityThatReachesNothingIs) {
+  for (const int capability : {CAP_WAKE_ALARM, CAP_IPC_LOCK}) {
+    const auto change = [&] { return keep_capability(capability); };
+    EXPECT_EQ(Child([&] { return change() && ::prctl(PR_SET_DUMPABLE, 1) == 0; }).reach(), 0);
+    EXPECT_EQ(Child(change).reach(), EPERM) << "as if a file had given it";
+  }
+  EXPECT_EQ(Child([] {
+              return keep_capability(CAP_NET_RAW) && ::prctl(PR_SET_DUMPABLE, 1) == 0;
+            }).reach(),
             EPERM);
 }
 
