@@ -18,8 +18,14 @@ def installed_elf_files(folder):
     return found
 
 
-def _readelf(flags, path):
-    return subprocess.run(["readelf", flags, path], capture_output=True, text=True, check=True).stdout
+def _readelf(*arguments):
+    return subprocess.run(["readelf", *arguments], capture_output=True, text=True, check=True).stdout
+
+
+def glibc_wanted(path):
+    """The newest version of glibc whose symbols it refers to, as (2, 35)."""
+    versions = re.findall(r"@GLIBC_(\d+)\.(\d+)", _readelf("--dyn-syms", "-W", path))
+    return max((int(major), int(minor)) for major, minor in versions)
 
 
 def missing_hardening(path):

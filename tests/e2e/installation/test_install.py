@@ -5,7 +5,7 @@ import os
 import subprocess
 
 from harness.case import E2eCase
-from harness.elf_files import installed_elf_files, missing_hardening
+from harness.elf_files import glibc_wanted, installed_elf_files, missing_hardening
 from harness.process import Process, wait_until
 from harness.wires import free_tcp_port
 
@@ -34,6 +34,13 @@ class Install(E2eCase):
         self.assertEqual(self._find("uroce.json"), f"{self.folder}/etc/cdi/uroce.json")  # where containers' runtimes look
         with open(f"{self.prefix}/lib/systemd/system/uroced.service", encoding="utf-8") as unit:
             self.assertIn("ExecStart=/usr/local/sbin/uroced", unit.read())
+
+    def test_libraries_run_in_older_images(self):
+        """Made on Debian 12 (glibc 2.36), what containers get runs on Ubuntu 22.04's glibc."""
+        if os.confstr("CS_GNU_LIBC_VERSION") != "glibc 2.36":
+            self.skipTest(f"made with {os.confstr('CS_GNU_LIBC_VERSION')}, not with Debian 12's")
+        for name in ("libibverbs.so.1", "liburoce_outside.so"):
+            self.assertLessEqual(glibc_wanted(self._find(name)), (2, 35), name)
 
     def test_programs_are_hardened(self):
         """PIE, RELRO, a non-executable stack, stack protector, fortified calls and endbr64 are in all programs."""

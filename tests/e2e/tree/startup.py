@@ -50,7 +50,8 @@ def _first_line(path):
 
 
 def _symbols():
-    library = ctypes.CDLL("libibverbs.so.1")
+    library = ctypes.CDLL("libibverbs.so")  # NCCL's first choice; it must be the same one
+    _expect(library._handle == ctypes.CDLL("libibverbs.so.1")._handle, "libibverbs.so is another library than libibverbs.so.1")
     for version, names in _SYMBOLS.items():
         for name in names:
             _expect(_process.dlvsym(library._handle, name.encode(), version.encode()), f"no {name}@{version}")

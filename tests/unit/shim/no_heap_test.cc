@@ -154,7 +154,7 @@ TEST_F(NoHeap, WhyItIsRefusedNeedsNoMemory) {
   std::byte* const read_only = map(1, PROT_READ);
   refuse_each(EFAULT, [&] { return reg(read_only, 1); });
   refuse_each(EINVAL, [&] { return reg(memory, 0); });
-  refuse_each(EBADF,
+  refuse_each(EOPNOTSUPP,
               [&] { return ibv_reg_dmabuf_mr(pd, 0, kPage, 0, -1, IBV_ACCESS_LOCAL_WRITE); });
   daemon.refuse(abi::Command::kRegMr, EBUSY);
   refuse_each(EBUSY, [&] { return reg(memory, 1); });

@@ -14,6 +14,10 @@ namespace uroce::shim {
 
 OrRefusal<FileMapping> map_file(int descriptor, std::uint64_t offset, std::uint64_t length,
                                 bool writable) {
+  // UCX and NCCL ask so whether buffers of GPUs can be registered, and leave them alone then.
+  if (descriptor < 0) {
+    return Refusal{EOPNOTSUPP, "a GPU's buffer can't be registered, and this is no descriptor"};
+  }
   struct stat status = {};
   struct statfs system = {};
   if (::fstat(descriptor, &status) != 0 || ::fstatfs(descriptor, &system) != 0) {

@@ -23,7 +23,7 @@ struct FileMapping {
 };
 
 // EINVAL for a descriptor that isn't memory and for a range that is empty or exceeds the file;
-// otherwise errors of mmap().
+// EOPNOTSUPP for no descriptor; otherwise errors of mmap().
 OrRefusal<FileMapping> map_file(int descriptor, std::uint64_t offset, std::uint64_t length,
                                 bool writable);
 void unmap_file(const FileMapping& mapping);
