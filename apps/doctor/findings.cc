@@ -254,13 +254,19 @@ void examine_workers(const Facts& facts, Findings& findings) {
 // reads (docs/architecture.md).
 bool holds_roce_port(const std::string& port) { return !port.empty() && port != "loopback"; }
 
+// A PCI address; no other kind of port is written like that.
+bool is_network_card(const std::string& port) {
+  return port.find(':') != std::string::npos &&
+         port.find_first_not_of("0123456789abcdefABCDEF:.") == std::string::npos;
+}
+
 void examine_port(const Facts& facts, Findings& findings) {
   bool ours = false;
   bool card = false;
   for (const Json& device : list(facts.daemon.report, "devices")) {
     const std::string port = text(device, "port");
     ours = ours || holds_roce_port(port);
-    card = card || port.find(':') != std::string::npos;
+    card = card || is_network_card(port);
   }
   if (facts.kernel.roce_port_taken && !ours) {
     problem(findings, "port",
@@ -273,8 +279,9 @@ void examine_port(const Facts& facts, Findings& findings) {
                                       : "UDP port 4791 is free, for uroce run --net");
   }
   if (card && facts.kernel.huge_pages == 0) {
-    problem(findings, "huge pages",
-            "there are none, and a network card of DPDK's wants them: sysctl vm.nr_hugepages=512");
+    note(findings, "huge pages",
+         "there are none, so the network card's buffers are in ordinary pages, which is slower: "
+         "sysctl vm.nr_hugepages=512, and start the daemon again");
   }
 }
 

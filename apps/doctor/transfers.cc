@@ -234,7 +234,8 @@ std::string advice(const std::vector<TransferResult>& results, const PathFacts& 
   if (results.size() == 1) {
     return "TCP reaches the peer and RDMA doesn't: let UDP port 4791 through every firewall "
            "between the two, and see that the GID's address is one that the peer can reach "
-           "(--gid-index)";
+           "(--gid-index): not behind address translation (NAT, published ports of a container), "
+           "which RoCE doesn't pass";
   }
   const std::uint32_t whole = results[results.size() - 2].bytes;
   if (whole >= kPacketBytesMax) {  // packets were as long as they become

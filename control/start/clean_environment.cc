@@ -1,7 +1,9 @@
 #include "control/start/clean_environment.h"
 
+#include <dlfcn.h>
 #include <unistd.h>
 
+#include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <string>
@@ -48,6 +50,18 @@ void restart_without_shim(char** argv) {
   const bool preload = clean("LD_PRELOAD", ": ", "");
   if (path || preload) {
     ::execv("/proc/self/exe", argv);
+  }
+}
+
+void load_libibverbs_of_system() {
+  Dl_info libc{};
+  if (::dladdr(::dlsym(RTLD_DEFAULT, "gnu_get_libc_version"), &libc) == 0) {
+    return;
+  }
+  const std::filesystem::path folder = std::filesystem::path(libc.dli_fname).parent_path();
+  const std::string file = folder / "libibverbs.so.1";
+  if (std::ifstream(file).is_open() && !is_shim(file)) {
+    (void)::dlopen(file.c_str(), RTLD_NOW | RTLD_GLOBAL);
   }
 }
 

@@ -51,6 +51,7 @@ class Parser {
   }
 
   Result<std::string> parse(std::vector<std::string> arguments);
+  [[nodiscard]] bool only_checks() const { return only_checks_; }
 
  private:
   void add_port_flags();
@@ -83,6 +84,7 @@ class Parser {
   std::vector<Flag> flags_;
   std::vector<DaemonPort> ports_;
   std::string config_file_;
+  bool only_checks_ = false;
 };
 
 void Parser::add_port_flags() {
@@ -175,6 +177,7 @@ void Parser::add_daemon_flags() {
   app_.add_flag("--console", options_.console,
                 "read debugging commands from standard input, exit at its end (uroce-console)");
   app_.add_flag("--telemetry", options_.telemetry, "open DPDK's telemetry socket");
+  app_.add_flag("--check", only_checks_, "check the options and the configuration file, and exit");
   app_.set_version_flag("--version", std::string("uroced ") + kReleaseVersion);
 }
 
@@ -233,7 +236,8 @@ Result<CommandLine> parse_command_line(int argc, const char* const* argv, const 
   const std::vector<std::string> eal(separator == ours.end() ? separator : separator + 1,
                                      ours.end());
   ours.erase(separator, ours.end());
-  auto text = Parser(&line.options).parse(std::move(ours));
+  Parser parser(&line.options);
+  auto text = parser.parse(std::move(ours));
   if (!text) {
     return text.error();
   }
@@ -249,6 +253,9 @@ Result<CommandLine> parse_command_line(int argc, const char* const* argv, const 
   }
   if (Status status = check_options(line.options); !status) {
     return status.error();
+  }
+  if (parser.only_checks()) {
+    line.text = "The options are right.\n";
   }
   return line;
 }

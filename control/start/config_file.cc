@@ -20,6 +20,8 @@
 // With one port its keys may be at top level, without [[port]].
 
 #include <toml++/toml.h>
+
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <fstream>
@@ -98,6 +100,7 @@ class File {
   // a table has no line numbers, so keys that are read elsewhere stay in it, with a handler that
   // does nothing.)
   Status apply(const toml::table& table, const Keys& keys, const std::string& place);
+  std::string advice(std::string name, const Keys& keys);
   Status read_ports(const toml::array& ports);
   static Keys port_keys(DaemonPort* port);
   Keys daemon_keys();
@@ -107,6 +110,18 @@ class File {
   const toml::node* wrong_ = nullptr;  // a value within the table of a key that failed
 };
 
+// For a key that isn't one of `keys`. After [[port]] everything belongs to that port, which who
+// adds a line at the file's end doesn't expect.
+std::string File::advice(std::string name, const Keys& keys) {
+  std::replace(name.begin(), name.end(), '_', '-');
+  if (keys.contains(name)) {
+    return "; " + name + " is one";
+  }
+  return daemon_keys().contains(name)
+             ? "; " + name + " is the daemon's, so it stands above the first [[port]]"
+             : "";
+}
+
 Status File::apply(const toml::table& table, const Keys& keys, const std::string& place) {
   for (const auto& [key, node] : table) {
     const std::string name(key.str());
@@ -115,7 +130,7 @@ Status File::apply(const toml::table& table, const Keys& keys, const std::string
     };
     const auto found = keys.find(name);
     if (found == keys.end()) {
-      return Error{EINVAL, where(node) + ": there is no such key"};
+      return Error{EINVAL, where(node) + ": there is no such key" + advice(name, keys)};
     }
     if (Status status = found->second(node); !status) {
       return Error{status.error().code,

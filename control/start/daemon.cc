@@ -17,6 +17,7 @@
 #include "control/ip/kernel_interface.h"
 #include "control/reports/telemetry.h"
 #include "control/sessions/card_limits.h"
+#include "control/start/clean_environment.h"
 #include "control/start/device_node.h"
 #include "control/start/privileges.h"
 #include "dataplane/port/ethdev/eal.h"
@@ -71,7 +72,7 @@ void Daemon::block_signals() {
   // The parent may have blocked other signals, which are needed to reach threads (every_thread.h).
   const sigset_t signals = awaited_signals();
   ::pthread_sigmask(SIG_SETMASK, &signals, nullptr);
-  // Programs, which hold the other ends of our pipes, and the peers of shared-memory ports (whose
+  // Programs, which hold the other ends of our sockets, and the peers of shared-memory ports (whose
   // drivers write to sockets) may vanish at any time. That must give EPIPE, not kill the daemon.
   (void)::signal(SIGPIPE, SIG_IGN);
   // With a limit on file sizes (ulimit -f), writing gives an error with a message instead of a
@@ -196,6 +197,7 @@ Status Daemon::start_ports() {
   }
   // The built-in loopback and udp ports don't need the EAL, and start faster without it.
   if (!eal.ports.empty() || !eal.extra.empty() || eal.telemetry) {
+    load_libibverbs_of_system();
     if (Status status = start_eal(eal); !status) {
       return status;
     }

@@ -62,7 +62,7 @@ struct DaemonOptions {
   std::vector<std::string> command_line;  // argv, including the program's name, for a reload
 };
 
-// The parsed command line: options to start with, or a text to print (--help, --version).
+// The parsed command line: options to start with, or a text to print (--help, --version, --check).
 struct CommandLine {
   DaemonOptions options;
   std::string text;

@@ -41,6 +41,8 @@ refused_for_good() {
   said "$1"
 }
 
+reload_is_refused() { ! systemctl reload uroced; }
+
 # DPDK and this script want what a container doesn't have, and a machine does: all of sysfs.
 whole_sysfs() {
   mkdir -p /mnt/cgroup
@@ -56,6 +58,12 @@ loopback() {
   pid=$(value MainPID)
   check "a reload keeps the daemon" systemctl reload uroced
   until_true said "SIGHUP: nothing changed"
+  [[ $(value MainPID) == "$pid" ]]
+  cp $config /tmp/uroce.toml
+  echo 'metrics = "127.0.0.1:9747"' >> $config
+  check "a reload of a wrong file fails, and says why" reload_is_refused
+  said "metrics is the daemon's, so it stands above the first [[port]]"
+  cp /tmp/uroce.toml $config
   [[ $(value MainPID) == "$pid" ]]
   kill -KILL "$pid"
   check "a killed daemon is started again" until_true is_another_than "$pid"

@@ -147,7 +147,7 @@ const Ill kIll[] = {
      }},
     {Severity::kProblem, "port", "rmmod rdma_rxe",
      [](Facts& facts) { facts.kernel.roce_port_taken = true; }},
-    {Severity::kProblem, "huge pages", "vm.nr_hugepages=512",
+    {Severity::kNote, "huge pages", "vm.nr_hugepages=512",
      [](Facts& facts) { device(facts)["port"] = "0000:3b:00.0"; }},
     {Severity::kNote, "kernel", "vm.unprivileged_userfaultfd",
      [](Facts& facts) { facts.kernel.userfaultfd = KernelFacts::UserFault::kUserMode; }},

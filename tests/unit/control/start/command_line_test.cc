@@ -29,6 +29,14 @@ TEST(CommandLine, TheShortestOne) {
   EXPECT_FALSE(line->options.socket.empty());
 }
 
+TEST(CommandLine, IsOnlyChecked) {
+  const auto line = parse({"--port", "loopback", "--ip", "10.0.0.1/24", "--check"});
+  ASSERT_TRUE(line);
+  EXPECT_FALSE(line->text.empty());
+  expect_refusal({"--port", "loopback", "--ip", "10.0.0.1/24", "--workers", "x", "--check"},
+                 "--workers");
+}
+
 TEST(CommandLine, FlagsBelongToThePortBeforeThem) {
   const auto line = parse({"--port", "loopback", "--ip", "10.0.0.1/24", "--mtu", "4200", "--port",
                            "net_ring0", "--ip", "10.0.1.1/24", "--ip", "fd00::1/64", "--faults",

@@ -84,6 +84,15 @@ dce_tcp_g = 960
   expect_refusal("[dcqcn]\nrpg_gd = \"x\"", "line 2: ", "rpg_gd: must be a whole number");
 }
 
+TEST_F(ConfigFile, SaysWhereAMisplacedKeyBelongs) {
+  const std::string port = "[[port]]\nport = \"loopback\"\nip = \"10.0.0.1/24\"\n";
+  expect_refusal(port + "metrics = \"127.0.0.1:9747\"\n",
+                 "line 4: port.metrics: there is no such key",
+                 "metrics is the daemon's, so it stands above the first [[port]]");
+  expect_refusal(port + "socket_mode = \"0600\"\n", "line 4", "socket-mode is the daemon's");
+  expect_refusal("socket_mode = \"0600\"\n" + port, "line 1", "no such key; socket-mode is one");
+}
+
 TEST_F(ConfigFile, ReadsEverything) {
   const Status status = read(R"(
 socket = "/tmp/x.sock"
