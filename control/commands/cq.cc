@@ -41,8 +41,8 @@ Result<Outcome> create_cq(Session& session, Request& request, Reply* reply) {
     return Error{EINVAL, "a completion queue has 1 to " + std::to_string(kCqesMax) +
                              " entries, not " + std::to_string(body.entries)};
   }
-  // A vector selects the processor for a card's interrupts. We have no interrupts, so any vector is
-  // accepted.
+  // A vector selects the processor for a card's interrupts. We have no interrupts, so which one it
+  // is of those that we report doesn't matter.
   const std::uint32_t vectors = session.card().engine().workers();
   if (body.vector >= vectors) {
     return Error{EINVAL, "completion vector " + std::to_string(body.vector) + " is beyond the " +

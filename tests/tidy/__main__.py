@@ -16,6 +16,7 @@ import changes  # noqa: E402  (the path above comes first)
 import clang_tools  # noqa: E402
 import dts_suites  # noqa: E402
 import layering  # noqa: E402
+import named_tests  # noqa: E402
 import shape  # noqa: E402
 import ways  # noqa: E402
 from report import Case, close_part  # noqa: E402
@@ -62,6 +63,7 @@ def _run(options):
                **clang_tools.check_format(ROOT, list(cpp))}
     if not below:
         results.update(ways.check(ROOT))
+        results.update(named_tests.check(ROOT, cpp))
         results.update(dts_suites.check({path: text for path, text in sources.items()
                                   if path.startswith("dts/") and path.endswith(".py")}))
     cases = []

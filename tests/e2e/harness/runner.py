@@ -10,8 +10,7 @@ import time
 import unittest
 from concurrent.futures import ThreadPoolExecutor
 
-from .places import ROOT
-
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
 sys.path.insert(0, os.path.join(ROOT, "tests", "runner"))
 
 from programs import fixed_addresses, sanitizer_environment  # noqa: E402  (needs the path above)
