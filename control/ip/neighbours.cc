@@ -6,38 +6,51 @@ namespace uroce::control {
 
 Neighbours::Answer Neighbours::resolve(const LinkAddress& address, Time now, EtherAddress* mac,
                                        Asker asker) {
-  auto found = entries_.find(address);
-  const bool is_old = found != entries_.end() && found->second.deadline <= now;
-  if (is_old && found->second.state == State::kKnown) {
-    // It has answered before, so it neither counts against a share nor evicts another entry.
-    if (unanswered_ == kUnansweredMax) {
-      return Answer::kFull;
-    }
-    ask(address, now, asker);
-    return Answer::kPending;
-  }
-  if (is_old && found->second.state == State::kUnreachable) {
-    forget(found);
-    found = entries_.end();
-  }
+  const auto found = entries_.find(address);
   if (found == entries_.end()) {
-    if (!may_ask(asker)) {
-      return Answer::kFull;
-    }
-    make_room();
-    ask(address, now, asker);
-    return Answer::kPending;
+    return start(address, now, asker);
   }
-  switch (found->second.state) {
+  Entry& entry = found->second;
+  const bool is_over = entry.deadline <= now;
+  switch (entry.state) {
     case State::kAsking:
       return Answer::kPending;
     case State::kUnreachable:
+      if (is_over) {
+        forget(found);
+        return start(address, now, asker);
+      }
       return Answer::kUnreachable;
+    case State::kOutdated:
+      // It has answered before, so it neither counts against a share nor evicts another entry.
+      if (unanswered_ == kUnansweredMax) {
+        return Answer::kFull;
+      }
+      ask(address, now, asker);
+      return Answer::kPending;
     case State::kKnown:
+      if (is_over) {
+        entry.state = State::kConfirming;
+        entry.attempts = 0;
+        entry.deadline = now;
+        ++confirming_;
+      }
+      break;
+    case State::kConfirming:
       break;
   }
-  *mac = found->second.mac;
+  *mac = entry.mac;
   return Answer::kKnown;
+}
+
+// Requests an address that isn't in the cache.
+Neighbours::Answer Neighbours::start(const LinkAddress& address, Time now, Asker asker) {
+  if (!may_ask(asker)) {
+    return Answer::kFull;
+  }
+  make_room();
+  ask(address, now, asker);
+  return Answer::kPending;
 }
 
 bool Neighbours::learn(const LinkAddress& address, const EtherAddress& mac, Time now,
@@ -51,10 +64,8 @@ bool Neighbours::learn(const LinkAddress& address, const EtherAddress& mac, Time
     return false;
   }
   Entry& entry = found->second;
-  const bool answered = entry.state != State::kKnown;
-  if (answered) {
-    on_answer(entry.asker);
-  }
+  const bool answered = is_unanswered(entry.state);
+  on_settled(entry);
   entry = Entry{.state = State::kKnown, .mac = mac, .deadline = now + kKnownFor};
   return answered;
 }
@@ -63,15 +74,18 @@ std::vector<LinkAddress> Neighbours::due(Time now, bool* settled) {
   std::vector<LinkAddress> questions;
   for (auto at = entries_.begin(); at != entries_.end();) {
     Entry& entry = at->second;
-    if (entry.state == State::kKnown || entry.deadline > now) {
+    const bool confirming = entry.state == State::kConfirming;
+    if (!has_deadline(entry.state) || entry.deadline > now) {
       ++at;
     } else if (entry.state == State::kUnreachable) {
       at = forget(at);
-    } else if (entry.attempts < kAttemptsMax) {
+    } else if (entry.attempts < (confirming ? kConfirmAttemptsMax : kAttemptsMax)) {
       ++entry.attempts;
-      entry.deadline = now + kAttemptInterval;
+      entry.deadline = now + (confirming ? kConfirmInterval : kAttemptInterval);
       questions.push_back(at->first);
       ++at;
+    } else if (confirming) {
+      at = forget(at);  // nobody waits for it
     } else {
       entry.state = State::kUnreachable;
       entry.deadline = now + kUnreachableFor;
@@ -91,6 +105,9 @@ void Neighbours::forget_answers(Time now) {
     }
     if (entry.state == State::kAsking) {
       entry.attempts = 0;
+    } else {
+      on_settled(entry);
+      entry.state = State::kOutdated;
     }
     entry.deadline = now;
     ++at;
@@ -98,13 +115,12 @@ void Neighbours::forget_answers(Time now) {
 }
 
 Time Neighbours::next_deadline() const {
-  if (unanswered_ == 0) {
+  if (unanswered_ + confirming_ == 0) {
     return kNever;
   }
   Time earliest = kNever;
   for (const auto& [address, entry] : entries_) {
-    // An expired entry stays until it is requested.
-    earliest = entry.state == State::kKnown ? earliest : std::min(earliest, entry.deadline);
+    earliest = has_deadline(entry.state) ? std::min(earliest, entry.deadline) : earliest;
   }
   return earliest;
 }
@@ -116,7 +132,7 @@ bool Neighbours::may_ask(Asker asker) const {
   return own < (kUnansweredMax - others + 1) / 2;  // never, if all allowed requests are outstanding
 }
 
-// REQUIRES: the address is a known entry, or isn't in the cache, which has room for it.
+// REQUIRES: the address is an outdated entry, or isn't in the cache, which has room for it.
 void Neighbours::ask(const LinkAddress& address, Time now, Asker asker) {
   entries_[address] = Entry{.deadline = now, .asker = asker};
   ++unanswered_;
@@ -132,10 +148,17 @@ void Neighbours::on_answer(Asker asker) {
   }
 }
 
-Neighbours::Entries::iterator Neighbours::forget(Entries::iterator at) {
-  if (at->second.state != State::kKnown) {
-    on_answer(at->second.asker);
+// The entry is about to be known, or dropped.
+void Neighbours::on_settled(const Entry& entry) {
+  if (is_unanswered(entry.state)) {
+    on_answer(entry.asker);
+  } else if (entry.state == State::kConfirming) {
+    --confirming_;
   }
+}
+
+Neighbours::Entries::iterator Neighbours::forget(Entries::iterator at) {
+  on_settled(at->second);
   return entries_.erase(at);
 }
 
@@ -146,7 +169,7 @@ void Neighbours::make_room() {
   }
   auto oldest = entries_.end();
   for (auto at = entries_.begin(); at != entries_.end(); ++at) {
-    if (at->second.state == State::kKnown &&
+    if (!is_unanswered(at->second.state) &&
         (oldest == entries_.end() || at->second.deadline < oldest->second.deadline)) {
       oldest = at;
     }

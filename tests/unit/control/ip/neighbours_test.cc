@@ -2,6 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
+#include "tests/unit/control/ip/device_fixture.h"
 #include "tests/unit/control/ip/link_addresses.h"
 
 namespace uroce::control {
@@ -72,11 +75,70 @@ TEST_F(NeighboursTest, AMoveSettlesNoRequest) {
   EXPECT_EQ(mac, kTheirs);
 }
 
-TEST_F(NeighboursTest, KnowledgeExpires) {
+// A neighbour whose last answer is old.
+class OldNeighbourTest : public NeighboursTest {
+ protected:
+  OldNeighbourTest() {
+    EXPECT_EQ(resolve(), Neighbours::Answer::kPending);
+    EXPECT_TRUE(neighbours.learn(kTheirIp, kTheirs, now, false));
+    EXPECT_EQ(neighbours.next_deadline(), kNever) << "nobody asks as long as nobody needs it";
+    now += Neighbours::kKnownFor;
+    EXPECT_EQ(resolve(), Neighbours::Answer::kKnown);
+    EXPECT_EQ(mac, kTheirs);
+  }
+  // The number of requests that are due until `end`, at their times.
+  std::size_t ask_until(Time end) {
+    std::size_t asked = 0;
+    for (; neighbours.next_deadline() <= end; asked += neighbours.due(now, &settled).size()) {
+      now = std::max(now, neighbours.next_deadline());
+    }
+    now = end;
+    return asked;
+  }
+  bool settled = false;
+};
+
+TEST_F(OldNeighbourTest, IsAskedAtOnceAndKnownAfterTheAnswer) {
+  EXPECT_LE(neighbours.next_deadline(), now);
+  EXPECT_EQ(neighbours.due(now, &settled), std::vector<LinkAddress>{kTheirIp});
+  EXPECT_FALSE(neighbours.learn(kTheirIp, kOurs, now, false)) << "nobody waits for it";
+  EXPECT_EQ(neighbours.next_deadline(), kNever);
+  EXPECT_EQ(resolve(), Neighbours::Answer::kKnown);
+  EXPECT_EQ(mac, kOurs);
+}
+
+// A peer whose machine swaps for some seconds stays reachable.
+TEST_F(OldNeighbourTest, IsUsedWhileItIsAsked) {
+  const Time last = now + Neighbours::kConfirmingFor - 1;
+  EXPECT_EQ(ask_until(last), Neighbours::kConfirmAttemptsMax);
+  EXPECT_EQ(resolve(), Neighbours::Answer::kKnown);
+  EXPECT_EQ(mac, kTheirs);
+  EXPECT_FALSE(neighbours.learn(kTheirIp, kTheirs, now, false));
+  now += Neighbours::kKnownFor - 1;
+  EXPECT_EQ(resolve(), Neighbours::Answer::kKnown);
+  EXPECT_EQ(neighbours.next_deadline(), kNever) << "its answer counts as any other";
+}
+
+TEST_F(OldNeighbourTest, IsAskedAnewOnceItHasNotAnswered) {
+  ask_until(now + Neighbours::kConfirmingFor);
+  EXPECT_FALSE(settled) << "nobody waits for it";
+  EXPECT_EQ(neighbours.next_deadline(), kNever);
   EXPECT_EQ(resolve(), Neighbours::Answer::kPending);
+  const Time unreachable = now + Neighbours::kAttemptsMax * Neighbours::kAttemptInterval;
+  EXPECT_EQ(ask_until(unreachable), Neighbours::kAttemptsMax);
+  EXPECT_TRUE(settled);
+  EXPECT_EQ(resolve(), Neighbours::Answer::kUnreachable);
+}
+
+// Behind the link there may be another host.
+TEST_F(OldNeighbourTest, IsNotUsedOnceTheLinkHasChanged) {
+  neighbours.forget_answers(now);
+  EXPECT_EQ(neighbours.next_deadline(), kNever);
+  EXPECT_EQ(resolve(), Neighbours::Answer::kPending);
+  EXPECT_EQ(neighbours.due(now, &settled), std::vector<LinkAddress>{kTheirIp});
   EXPECT_TRUE(neighbours.learn(kTheirIp, kOurs, now, false));
-  now += Neighbours::kKnownFor;
-  EXPECT_EQ(resolve(), Neighbours::Answer::kPending);
+  EXPECT_EQ(resolve(), Neighbours::Answer::kKnown);
+  EXPECT_EQ(mac, kOurs);
 }
 
 TEST_F(NeighboursTest, IsBoundedAndKeepsPendingRequests) {
@@ -160,18 +222,66 @@ TEST_F(NeighboursFlood, ForgettingAnswersKeepsTheCountOfRequests) {
   EXPECT_EQ(ask_all(kAsker), kUnansweredMax / 2) << "nobody waits for them any more";
 }
 
-// A neighbour that has answered before takes no room in the asker's share.
+// A neighbour that has answered before takes no room in the asker's share, nor in anybody's.
 TEST_F(NeighboursFlood, KnownNeighboursAreAskedAgain) {
   constexpr User kAsker{1};
   EXPECT_EQ(neighbours.resolve(kTheirIp, now, &mac, kAsker), Neighbours::Answer::kPending);
   neighbours.learn(kTheirIp, kTheirs, now, false);
-  EXPECT_EQ(neighbours.next_deadline(), kNever);
   now += Neighbours::kKnownFor;
   EXPECT_EQ(ask_all(kAsker), kUnansweredMax / 2);
+  EXPECT_EQ(neighbours.resolve(kTheirIp, now, &mac, kAsker), Neighbours::Answer::kKnown);
+  EXPECT_EQ(ask_all(User{2}), kUnansweredMax / 4) << "it is nobody's request";
+  neighbours.learn(kTheirIp, kTheirs, now, false);
+  EXPECT_EQ(ask_all(kAsker), 0U);
+}
+
+TEST_F(NeighboursFlood, AfterALinkChangeKnownNeighboursAreAskedBeyondTheShare) {
+  constexpr User kAsker{1};
+  EXPECT_EQ(neighbours.resolve(kTheirIp, now, &mac, kAsker), Neighbours::Answer::kPending);
+  neighbours.learn(kTheirIp, kTheirs, now, false);
+  EXPECT_EQ(ask_all(kAsker), kUnansweredMax / 2);
+  neighbours.forget_answers(now);
   EXPECT_EQ(neighbours.resolve(kTheirIp, now, &mac, kAsker), Neighbours::Answer::kPending);
   neighbours.learn(kTheirIp, kTheirs, now, false);
   EXPECT_EQ(neighbours.resolve(kTheirIp, now, &mac, kAsker), Neighbours::Answer::kKnown);
   EXPECT_EQ(ask_all(kAsker), 0U);
+}
+
+// Old answers are dropped for new ones as others are: the cache stays within its bounds.
+TEST_F(NeighboursFlood, NeighboursThatAreAskedAgainMakeRoom) {
+  for (std::size_t i = 0; i < Neighbours::kEntriesMax; ++i) {
+    EXPECT_FALSE(neighbours.learn(nobody(i), kTheirs, now, true));
+  }
+  now += Neighbours::kKnownFor;
+  for (std::size_t i = 0; i < Neighbours::kEntriesMax; ++i) {
+    EXPECT_EQ(neighbours.resolve(nobody(i), now, &mac), Neighbours::Answer::kKnown);
+  }
+  bool settled = false;
+  EXPECT_EQ(neighbours.due(now, &settled).size(), Neighbours::kEntriesMax);
+  EXPECT_FALSE(neighbours.learn(kTheirIp, kTheirs, now, true));
+  EXPECT_EQ(resolve(), Neighbours::Answer::kKnown);
+  now += Neighbours::kConfirmInterval;
+  EXPECT_EQ(neighbours.due(now, &settled).size(), Neighbours::kEntriesMax - 1);
+}
+
+// Two hosts that have worked together for long: one pauses for some seconds.
+TEST_F(DeviceTest, AKnownPeerThatIsSilentForSecondsStaysReachable) {
+  device.on_frame(build_arp_request(kTheirs, kTheirIp, *parse_ip("10.0.0.1")), now);
+  now += Neighbours::kKnownFor + 1 * kNanosecondsPerSecond;
+  sent.clear();
+  const Time silent_until = now + 5 * kNanosecondsPerSecond;
+  while (now < silent_until) {
+    const auto answer = device.resolve(kTheirIp, now, &mac);
+    ASSERT_TRUE(answer) << answer.error().message;
+    EXPECT_EQ(*answer, Device::Resolution::kDone);
+    EXPECT_EQ(mac, kTheirs);
+    EXPECT_FALSE(device.on_time(now));
+    ASSERT_NE(device.next_deadline(), kNever) << "it is asked again";
+    now = device.next_deadline();
+  }
+  EXPECT_EQ(last_arp().target, kTheirIp);
+  device.on_frame(build_arp_reply(*parse_ethernet(sent.back()), last_arp(), kTheirs), now);
+  EXPECT_EQ(device.next_deadline(), kNever);
 }
 
 TEST_F(NeighboursTest, NothingIsDueWhenNothingIsKnown) {
