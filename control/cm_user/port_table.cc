@@ -1,6 +1,8 @@
 #include "control/cm_user/port_table.h"
 
+#include <algorithm>
 #include <cerrno>
+#include <iterator>
 #include <string>
 
 #include "base/check.h"
@@ -26,50 +28,77 @@ Error in_use(const Endpoint& endpoint) {
   return {EADDRINUSE, "another program has " + to_string(endpoint)};
 }
 
+// The port spaces that there are, and what their ephemeral ports are charged as.
+struct SpaceFacts {
+  cm::PortSpace space;
+  Limit limit;
+};
+constexpr SpaceFacts kSpaces[] = {{cm::PortSpace::kIpoib, Limit::kIpoibPorts},
+                                  {cm::PortSpace::kTcp, Limit::kTcpPorts},
+                                  {cm::PortSpace::kUdp, Limit::kUdpPorts},
+                                  {cm::PortSpace::kIb, Limit::kIbPorts}};
+static_assert(std::all_of(std::begin(kSpaces), std::end(kSpaces), [](const SpaceFacts& facts) {
+  return facts_of(facts.limit).of_daemon == FreePorts::kCount;
+}));
+
 }  // namespace
 
-Result<std::uint16_t> PortTable::take(cm::PortSpace space, OwnerId owner, const Claim& claim) {
-  Ports& ports = spaces_[space];
+PortTable::PortTable(std::uint64_t seed) : random_(seed) {
+  for (const SpaceFacts& facts : kSpaces) {
+    spaces_.try_emplace(facts.space, facts.limit);
+  }
+}
+
+Result<std::uint16_t> PortTable::take(cm::PortSpace space, OwnerId owner, Account& account,
+                                      const Claim& claim) {
+  Space& all = spaces_.at(space);
   std::uint16_t port = claim.endpoint.port;
   if (port == 0) {
-    constexpr std::uint32_t kCount = kEphemeralMax - kEphemeralMin + 1;
-    auto offset = static_cast<std::uint32_t>(random_() % kCount);
-    for (std::uint32_t tries = 0; port == 0 && tries < kCount; ++tries, ++offset) {
-      const auto candidate = static_cast<std::uint16_t>(kEphemeralMin + offset % kCount);
-      port = ports.contains(candidate) ? 0 : candidate;
+    const auto free = all.free.next(static_cast<std::uint32_t>(random_() % FreePorts::kCount));
+    if (!free) {
+      return Error{EADDRNOTAVAIL,
+                   "all " + std::to_string(FreePorts::kCount) + " ephemeral ports are taken"};
     }
-    if (port == 0) {
-      return Error{EADDRNOTAVAIL, "all " + std::to_string(kCount) + " ephemeral ports are taken"};
-    }
-  } else if (const auto at = ports.find(port); at != ports.end()) {
+    port = *free;
+  } else if (const auto at = all.ports.find(port); at != all.ports.end()) {
     for (const auto& [other, theirs] : at->second) {
-      if (conflict(claim, theirs, true)) {
+      if (conflict(claim, theirs.claim, true)) {
         return in_use(claim.endpoint);
       }
     }
   }
-  Claim granted = claim;
-  granted.endpoint.port = port;
-  ports[port].emplace(owner, granted);
+  Ports added;  // made first: once the port is charged nothing may fail
+  Owner& granted = added[port][owner];
+  granted = {.claim = claim, .account = account.number()};
+  granted.claim.endpoint.port = port;
+  if (FreePorts::contains(port)) {
+    if (Status status = all.charged.use(account, port); !status) {
+      return status.error();
+    }
+    all.free.take(port);
+  }
+  if (const auto at = all.ports.find(port); at != all.ports.end()) {
+    at->second.merge(added.at(port));
+  } else {
+    all.ports.merge(added);
+  }
   return port;
 }
 
 Status PortTable::may_listen(cm::PortSpace space, OwnerId owner, std::uint16_t port) const {
-  const auto ports = spaces_.find(space);
-  if (ports == spaces_.end()) {
-    return ok();
-  }
-  const auto owners = ports->second.find(port);
-  if (owners == ports->second.end()) {
+  const Ports& ports = spaces_.at(space).ports;
+  const auto owners = ports.find(port);
+  if (owners == ports.end()) {
     return ok();
   }
   const auto mine = owners->second.find(owner);
   if (mine == owners->second.end()) {
     return ok();
   }
+  const Claim& claim = mine->second.claim;
   for (const auto& [other, theirs] : owners->second) {
-    if (other != owner && conflict(mine->second, theirs, false)) {
-      return in_use(mine->second.endpoint);
+    if (other != owner && conflict(claim, theirs.claim, false)) {
+      return in_use(claim.endpoint);
     }
   }
   return ok();
@@ -77,44 +106,55 @@ Status PortTable::may_listen(cm::PortSpace space, OwnerId owner, std::uint16_t p
 
 // All owners of a port that this one has.
 PortTable::Owners& PortTable::owners_of(cm::PortSpace space, OwnerId owner, std::uint16_t port) {
-  Ports& ports = spaces_[space];
+  Ports& ports = spaces_.at(space).ports;
   const auto owners = ports.find(port);
   UROCE_CHECK(owners != ports.end() && owners->second.contains(owner));
   return owners->second;
 }
 
 void PortTable::allow_reuse(cm::PortSpace space, OwnerId owner, std::uint16_t port) {
-  owners_of(space, owner, port)[owner].reuse = true;
+  owners_of(space, owner, port)[owner].claim.reuse = true;
 }
 
 Status PortTable::set_family_only(cm::PortSpace space, OwnerId owner, std::uint16_t port,
                                   bool family_only) {
   Owners& owners = owners_of(space, owner, port);
-  Claim changed = owners[owner];
+  Claim changed = owners[owner].claim;
   changed.family_only = family_only;
   for (const auto& [other, theirs] : owners) {
-    if (other != owner && conflict(changed, theirs, true)) {
+    if (other != owner && conflict(changed, theirs.claim, true)) {
       return in_use(changed.endpoint);
     }
   }
-  owners[owner] = changed;
+  owners[owner].claim = changed;
   return ok();
 }
 
-void PortTable::release(cm::PortSpace space, OwnerId owner, std::uint16_t port) {
-  Ports& ports = spaces_[space];
-  const auto at = ports.find(port);
-  if (at != ports.end()) {
-    at->second.erase(owner);
-    if (at->second.empty()) {
-      ports.erase(at);
+void PortTable::release(cm::PortSpace space, OwnerId owner, std::uint16_t port) noexcept {
+  Space& all = spaces_.at(space);
+  const auto at = all.ports.find(port);
+  if (at == all.ports.end()) {
+    return;
+  }
+  const auto mine = at->second.find(owner);
+  if (mine == at->second.end()) {
+    return;
+  }
+  const bool ephemeral = FreePorts::contains(port);
+  if (ephemeral) {
+    all.charged.leave(mine->second.account, port);
+  }
+  at->second.erase(mine);
+  if (at->second.empty()) {
+    all.ports.erase(at);
+    if (ephemeral) {
+      all.free.give_back(port);
     }
   }
 }
 
 std::size_t PortTable::ports_taken(cm::PortSpace space) const {
-  const auto ports = spaces_.find(space);
-  return ports == spaces_.end() ? 0 : ports->second.size();
+  return spaces_.at(space).ports.size();
 }
 
 }  // namespace uroce::control::cm_user

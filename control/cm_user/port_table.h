@@ -5,24 +5,24 @@
 //
 // Two ids share a port if their addresses differ, or if both asked for it
 // (RDMA_OPTION_ID_REUSEADDR) and at most one of those with the same address listens, as in Linux.
+//
+// Every id that connects needs an ephemeral port, so these are shared among users as all resources
+// are (shares/): a user is charged once for each that their ids have, however they got it.
 
 #include <cstdint>
 #include <map>
 #include <random>
-#include <vector>
 
 #include "base/result.h"
 #include "control/cm/ip_service.h"
 #include "control/cm_user/endpoint.h"
+#include "control/cm_user/free_ports.h"
+#include "shares/once_per_user.h"
 
 namespace uroce::control::cm_user {
 
 class PortTable {
  public:
-  // Ephemeral ports, given to ids that bind to port 0: Linux's ip_local_port_range.
-  static constexpr std::uint16_t kEphemeralMin = 32'768;
-  static constexpr std::uint16_t kEphemeralMax = 60'999;
-
   using OwnerId = std::uint64_t;
   struct Claim {
     Endpoint endpoint;
@@ -30,27 +30,39 @@ class PortTable {
     bool family_only = false;  // RDMA_OPTION_ID_AFONLY: a wildcard doesn't cover the other family
   };
 
-  explicit PortTable(std::uint64_t seed) : random_(seed) {}
+  explicit PortTable(std::uint64_t seed);
 
-  // The claim's port, or a free one for port 0. EADDRINUSE; EADDRNOTAVAIL: all are taken. REQUIRES:
-  // the owner has no port in this space.
-  Result<std::uint16_t> take(cm::PortSpace space, OwnerId owner, const Claim& claim);
+  // The claim's port, or a free ephemeral one for port 0. EADDRINUSE; EADDRNOTAVAIL: all are taken;
+  // ENOMEM: the user has their share of the ephemeral ones. REQUIRES: the owner has no port in this
+  // space.
+  Result<std::uint16_t> take(cm::PortSpace space, OwnerId owner, Account& account,
+                             const Claim& claim);
   // Checks that no other owner has the owner's address and port. EADDRINUSE
   [[nodiscard]] Status may_listen(cm::PortSpace space, OwnerId owner, std::uint16_t port) const;
   // The owner sets an option of its claim. REQUIRES: the owner has the port.
   void allow_reuse(cm::PortSpace space, OwnerId owner, std::uint16_t port);
   // EADDRINUSE: the claim would cover what another owner has, and stays as it was.
   Status set_family_only(cm::PortSpace space, OwnerId owner, std::uint16_t port, bool family_only);
-  void release(cm::PortSpace space, OwnerId owner, std::uint16_t port);
+  void release(cm::PortSpace space, OwnerId owner, std::uint16_t port) noexcept;
   [[nodiscard]] std::size_t ports_taken(cm::PortSpace space) const;
 
  private:
-  using Owners = std::map<OwnerId, Claim>;
+  struct Owner {
+    Claim claim;
+    std::uint64_t account = 0;  // its number
+  };
+  using Owners = std::map<OwnerId, Owner>;
   using Ports = std::map<std::uint16_t, Owners>;
+  struct Space {
+    explicit Space(Limit limit) : charged(limit) {}
+    Ports ports;
+    FreePorts free;                      // those of the ephemeral ones that aren't in `ports`
+    OncePerUser<std::uint16_t> charged;  // the ephemeral ones that users have
+  };
 
   [[nodiscard]] Owners& owners_of(cm::PortSpace space, OwnerId owner, std::uint16_t port);
 
-  std::map<cm::PortSpace, Ports> spaces_;
+  std::map<cm::PortSpace, Space> spaces_;  // all that there are
   std::minstd_rand random_;
 };
 

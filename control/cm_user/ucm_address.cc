@@ -29,7 +29,7 @@ Status may_take_port(const Id& id, std::uint16_t port) {
 
 Status take_port(Service& service, Id& id) {
   const auto port = service.ports().take(
-      id.space, id.serial,
+      id.space, id.serial, id.user->account(),
       {.endpoint = id.source, .reuse = id.reuse_address, .family_only = id.is_family_only()});
   if (!port) {
     return port.error();

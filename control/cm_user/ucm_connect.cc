@@ -189,8 +189,9 @@ Status listen(User& user, Id& id, Call& /*call*/) {
   if (id.state == IdState::kIdle) {
     // An id without an address listens on all addresses, at any port.
     id.source = any_endpoint(Family::kIpv4);
-    const auto port = service.ports().take(
-        id.space, id.serial, {.endpoint = id.source, .family_only = id.is_family_only()});
+    const auto port =
+        service.ports().take(id.space, id.serial, id.user->account(),
+                             {.endpoint = id.source, .family_only = id.is_family_only()});
     if (!port) {
       return port.error();
     }

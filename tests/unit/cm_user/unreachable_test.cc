@@ -48,8 +48,9 @@ TEST(Commands, NothingIsResolvedWithoutAnEphemeralPort) {
   Rig rig;
   const PortTable::Claim claim{.endpoint = endpoint_of(*parse_ip("10.0.0.1"), 0)};
   constexpr PortTable::OwnerId kNobody = 1'000'000;
+  const auto administrator = rig.card.shares().of({.uid = 0});
   for (PortTable::OwnerId owner = kNobody;
-       rig.connections.ports().take(cm::PortSpace::kTcp, owner, claim);) {
+       rig.connections.ports().take(cm::PortSpace::kTcp, owner, *administrator, claim);) {
     ++owner;
   }
   CmProgram program(rig);
@@ -58,6 +59,22 @@ TEST(Commands, NothingIsResolvedWithoutAnEphemeralPort) {
   for (int attempt = 0; attempt < 2; ++attempt) {
     EXPECT_EQ(program.resolve(channel, id, "10.0.0.1", kPort).error, EADDRNOTAVAIL) << attempt;
   }
+}
+
+// Each id of the greedy user has a port.
+TEST(Commands, OneUsersEphemeralPortsLeaveSomeToOthers) {
+  Rig rig;
+  CmProgram greedy(rig, ::getuid() + 1), another(rig, ::getuid() + 2);
+  const ProgramChannel channel = greedy.open_channel(), others = another.open_channel();
+  CmAnswer answer;
+  for (std::uint32_t bound = 0; answer.error == 0; ++bound) {
+    ASSERT_LE(bound, FreePorts::kCount) << "nothing stops it";
+    answer = greedy.bind(channel, greedy.create_id(channel, 1), "10.0.0.1", 0);
+  }
+  EXPECT_EQ(answer.error, ENOMEM);
+  EXPECT_NE(answer.message.find("tcp-ports"), std::string::npos) << answer.message;
+  EXPECT_EQ(another.resolve(others, another.create_id(others, 1), "10.0.0.1", kPort).error, 0);
+  another.expect_event(others, kAddrResolved);
 }
 
 // Requests outlive the program that made them.
