@@ -9,6 +9,8 @@
 #include <array>
 #include <cerrno>
 #include <new>
+#include <optional>
+#include <utility>
 #include <vector>
 
 #include "control/sessions/card_limits.h"
@@ -104,6 +106,7 @@ void Server::run(int signals, std::function<bool()> on_signal) {
   heartbeat_.begin();
   while (!stopping_) {
     const int count = wait(events);
+    throttled_users_.begin_turn();
     answered_this_turn_ = false;
     // Notices first: a program that asks why its completion failed gets the worker's report.
     std::partition(events.begin(), events.begin() + std::max(count, 0),
@@ -165,14 +168,23 @@ void Server::on_event(std::uint64_t tag, std::uint32_t events) {
 }
 
 void Server::on_connection(Connections::iterator at, std::uint32_t events) {
+  const User& user = at->second.conversation->session().account()->user();
+  if (throttled_users_.has_had_turn(user) && !throttled_users_.is_throttled(user, card_.now())) {
+    return;  // reported again in the next turn
+  }
   // The program is gone, so its remaining requests are dropped. Ending a session takes as long as
   // many commands, so it is charged to its user as a command.
   if ((events & (EPOLLHUP | EPOLLERR)) != 0) {
     at->second.gone = true;
     stop_watching(at);
   }
+  serve_in_turn(at);
+}
+
+// Now, or when it is the user's turn.
+void Server::serve_in_turn(Connections::iterator at) {
   const User& user = at->second.conversation->session().account()->user();
-  if (throttled_users_.is_throttled(user, card_.now())) {
+  if (throttled_users_.has_had_turn(user) || throttled_users_.is_throttled(user, card_.now())) {
     throttled_users_.wait(user, at->first);
     watch_for(at, 0);
     page_poller_.forget(at->first);
@@ -225,7 +237,6 @@ void Server::accept(UniqueFd socket) {
 void Server::serve_throttled() {
   const auto at = connections_.find(throttled_users_.next(card_.now()));
   if (at != connections_.end()) {  // otherwise none waits, or it has ended
-    heartbeat_.beat();
     within_memory(at->first, [&] { serve_timed(at); });
   }
 }
@@ -247,7 +258,12 @@ void Server::serve(Connections::iterator at) {
     return;
   }
   Conversation& conversation = *connection.conversation;
-  if (flush(connection)) {
+  if (connection.arrival) {
+    const Inbox::Arrival arrival = *std::exchange(connection.arrival, std::nullopt);
+    take(connection, arrival.receipt, std::move(*arrival.record));
+  } else if (conversation.waiting()) {
+    run_command(connection, [](Conversation& waiting) { waiting.resume(); });
+  } else if (flush(connection)) {
     conversation.answering() ? answer_more(conversation) : receive(at->first, connection);
   }
   settle(at);
@@ -368,7 +384,7 @@ void Server::resume_waiting() {
   for (auto at = connections_.begin(); at != connections_.end();) {
     const auto next = std::next(at);
     if (at->second.conversation->waiting()) {
-      run_aside(at, [](Conversation& conversation) { conversation.resume(); });
+      within_memory(at->first, [&] { serve_in_turn(at); });
     }
     at = next;
   }

@@ -13,6 +13,7 @@
 #include <map>
 #include <memory>
 #include <new>
+#include <optional>
 #include <span>
 #include <string>
 
@@ -51,10 +52,11 @@ class Server {
   struct Connection {
     std::shared_ptr<const ForeignSocket> socket;
     std::unique_ptr<Conversation> conversation;
-    std::uint32_t interest = 0;  // epoll event mask
-    bool fetching = false;       // a helper receives the next record
-    bool gone = false;           // its program has disconnected; it ends at its user's next turn
-    bool serving = false;        // a command is in progress
+    std::uint32_t interest = 0;                            // epoll event mask
+    bool fetching = false;                                 // a helper receives the next record
+    std::optional<Inbox::Arrival> arrival = std::nullopt;  // what it received, until it is served
+    bool gone = false;     // its program has disconnected; it ends at its user's next turn
+    bool serving = false;  // a command is in progress
   };
   using Connections = std::map<std::uint64_t, Connection>;
 
@@ -76,24 +78,9 @@ class Server {
     }
   }
   void on_no_memory(std::uint64_t tag);
-  // Runs work of a conversation outside of serve(): it counts as its user's time, and the next
-  // commands of that connection wait for their turn.
-  template <typename Work>
-  void run_aside(Connections::iterator at, const Work& work) {
-    const User user = at->second.conversation->session().account()->user();  // `at` may be erased
-    const std::uint64_t tag = at->first;
-    const Time begun = card_.now();
-    heartbeat_.beat();
-    within_memory(tag, [&] {
-      at->second.serving = true;
-      work(*at->second.conversation);
-      at->second.serving = false;
-      settle(at);
-    });
-    within_memory(tag, [&] { throttled_users_.note(user, begun, card_.now()); });
-  }
   void on_event(std::uint64_t tag, std::uint32_t events);
   void on_connection(Connections::iterator at, std::uint32_t events);
+  void serve_in_turn(Connections::iterator at);
   void serve(Connections::iterator at);
   void settle(Connections::iterator at);
   void serve_timed(Connections::iterator at);
@@ -106,6 +93,13 @@ class Server {
   bool flush(Connection& connection);
   void receive(std::uint64_t id, Connection& connection);
   void serve_page(std::uint64_t id, Connection& connection, CommandPage& page);
+  // Runs a command, or a part of it: if memory runs out meanwhile, the connection ends.
+  template <typename Work>
+  static void run_command(Connection& connection, const Work& work) {
+    connection.serving = true;
+    work(*connection.conversation);
+    connection.serving = false;
+  }
   static void take(Connection& connection, ReceiveStatus receipt, Record record);
   void fetch(std::uint64_t id, Connection& connection);
   void on_helpers();

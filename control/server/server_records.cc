@@ -35,9 +35,8 @@ void give(Conversation& conversation, ReceiveStatus receipt, Record record) {
 }  // namespace
 
 void Server::take(Connection& connection, ReceiveStatus receipt, Record record) {
-  connection.serving = true;
-  give(*connection.conversation, receipt, std::move(record));
-  connection.serving = false;
+  run_command(connection,
+              [&](Conversation& conversation) { give(conversation, receipt, std::move(record)); });
 }
 
 void Server::expect(std::uint64_t id, CommandPage* page) {
@@ -127,9 +126,8 @@ void Server::on_helpers() {
       continue;  // its program has ended, or got an error after a timeout
     }
     at->second.fetching = false;
-    run_aside(at, [&](Conversation& conversation) {
-      give(conversation, arrival.receipt, std::move(*arrival.record));
-    });
+    at->second.arrival = std::move(arrival);
+    within_memory(at->first, [&] { serve_in_turn(at); });
   }
   resume_waiting();
 }
@@ -141,11 +139,14 @@ void Server::give_up_fetches() {
     const User& user = at->second.conversation->session().account()->user();
     if (at->second.fetching && !services_.helpers->check(user)) {
       at->second.fetching = false;
-      run_aside(at, [](Conversation& conversation) {
-        conversation.refuse(
-            ETIMEDOUT,
-            "a descriptor that came with the record couldn't be received and looked at: what it "
-            "belongs to, or another that this user has passed, doesn't answer");
+      within_memory(at->first, [&] {
+        run_command(at->second, [](Conversation& conversation) {
+          conversation.refuse(
+              ETIMEDOUT,
+              "a descriptor that came with the record couldn't be received and looked at: what it "
+              "belongs to, or another that this user has passed, doesn't answer");
+        });
+        serve_in_turn(at);
       });
     }
     at = next;

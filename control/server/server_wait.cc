@@ -51,6 +51,7 @@ int Server::wait(std::span<epoll_event> events) {
 void Server::serve_timed(Connections::iterator at) {
   const User user = at->second.conversation->session().account()->user();  // may be destroyed
   const Time begun = card_.now();
+  heartbeat_.beat();
   serve(at);
   throttled_users_.note(user, begun, card_.now());
   linger_until_ = card_.now() + kLinger;

@@ -1,9 +1,12 @@
 #pragma once
 
-// Round-robin between users with long commands (moving a ring of 16 MiB takes tens of
-// milliseconds). Between two of their commands, other users get as much time as the last one took:
+// Round-robin between users whose commands take long: one of them alone (moving a ring of 16 MiB
+// takes tens of milliseconds), or, beside other users, all that their sessions send in one turn of
+// the event loop. Between two of their commands, other users get as much time as the last one took:
 // so however many such commands and sessions a user has, others wait for one command at a time.
-// Control thread only.
+//
+// A user without others isn't slowed down, but has no more of a turn than another would, so that
+// somebody who connects is soon answered. Control thread only.
 
 #include <cstdint>
 #include <map>
@@ -16,20 +19,33 @@ namespace uroce::control {
 
 class ThrottledUsers {
  public:
-  // Ordinary commands take microseconds, plus a scheduling delay now and then.
+  // Of one command, or of a user's commands in one turn. Ordinary commands take microseconds, plus
+  // a scheduling delay now and then.
   static constexpr Duration kLongCommand = 10 * kNanosecondsPerMillisecond;
   static constexpr Duration kRemembered = 1 * kNanosecondsPerSecond;
 
-  // A session of the user was served from `begun` until now.
+  void begin_turn() { ++turn_; }
+  // A session of the user was served from `begun` until now, in this turn.
   void note(const User& user, Time begun, Time now) {
-    if (now - begun > kLongCommand) {
-      until_[user] = now + kRemembered;
-      rest_until_ = now + (now - begun);
+    Usage& usage = usage_of_[user];
+    usage.spent = now - begun + (usage.turn == turn_ ? usage.spent : 0);
+    usage.turn = turn_;
+    usage.forgotten_at = now + kRemembered;
+    forget_users(now);
+    const bool has_others = usage_of_.size() > 1;
+    if (now - begun > kLongCommand || (has_others && usage.spent > kLongCommand)) {
+      usage.throttled_until = now + kRemembered;
+      rest_until_ = now + usage.spent;
     }
   }
-  [[nodiscard]] bool is_throttled(const User& user, Time now) {
-    std::erase_if(until_, [now](const auto& entry) { return entry.second <= now; });
-    return until_.contains(user);
+  [[nodiscard]] bool is_throttled(const User& user, Time now) const {
+    const auto at = usage_of_.find(user);
+    return at != usage_of_.end() && at->second.throttled_until > now;
+  }
+  // Whether the user has had a long time in this turn.
+  [[nodiscard]] bool has_had_turn(const User& user) const {
+    const auto at = usage_of_.find(user);
+    return at != usage_of_.end() && at->second.turn == turn_ && at->second.spent > kLongCommand;
   }
 
   // A connection of such a user has a pending command.
@@ -59,6 +75,22 @@ class ThrottledUsers {
   [[nodiscard]] Time next_time() const { return waiting_.empty() ? kNever : rest_until_; }
 
  private:
+  // Of a user who was served not long ago.
+  struct Usage {
+    std::uint64_t turn = 0;  // the last one
+    Duration spent = 0;      // in that turn
+    Time throttled_until = 0;
+    Time forgotten_at = 0;
+  };
+  // Once in a while: a user who is served all the time costs one allocation.
+  void forget_users(Time now) {
+    if (now >= next_forgetting_) {
+      next_forgetting_ = now + kRemembered;
+      std::erase_if(usage_of_,
+                    [now](const auto& entry) { return entry.second.forgotten_at <= now; });
+    }
+  }
+
   // Connections of one user with pending commands; they take turns as users do.
   struct Waiting {
     std::uint64_t take() {
@@ -73,7 +105,9 @@ class ThrottledUsers {
     std::uint64_t last = 0;
   };
 
-  std::map<User, Time> until_;
+  std::uint64_t turn_ = 0;
+  std::map<User, Usage> usage_of_;
+  Time next_forgetting_ = 0;
   std::map<User, Waiting> waiting_;
   User last_;
   Time rest_until_ = 0;

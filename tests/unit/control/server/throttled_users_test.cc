@@ -17,6 +17,48 @@ TEST(ThrottledUsers, AreThoseWhoseCommandsTakeLong) {
   EXPECT_FALSE(users.is_throttled(kAttacker, kLong + ThrottledUsers::kRemembered));
 }
 
+constexpr Duration kShort = ThrottledUsers::kLongCommand * 9 / 10;
+
+// Hundreds of sessions whose commands take just less than long.
+TEST(ThrottledUsers, AreThoseWhoseSessionsTakeLongTogether) {
+  ThrottledUsers users;
+  users.begin_turn();
+  users.note(kOrdinary, 0, 1);
+  users.note(kAttacker, 1, kShort);
+  EXPECT_FALSE(users.is_throttled(kAttacker, kShort));
+  EXPECT_FALSE(users.has_had_turn(kAttacker));
+  users.note(kAttacker, kShort, 2 * kShort);
+  EXPECT_TRUE(users.is_throttled(kAttacker, 2 * kShort));
+  EXPECT_FALSE(users.is_throttled(kOrdinary, 2 * kShort));
+  users.wait(kAttacker, 17);
+  EXPECT_EQ(users.next_time(), 4 * kShort - 1) << "others get the time of both";
+}
+
+TEST(ThrottledUsers, AreNotThoseWithShortCommandsInEachTurn) {
+  ThrottledUsers users;
+  for (Time now = 0; now < ThrottledUsers::kRemembered; now += kShort) {
+    users.begin_turn();
+    users.note(kOrdinary, now, now + 1);
+    users.note(kAttacker, now + 1, now + kShort);
+    EXPECT_FALSE(users.is_throttled(kAttacker, now + kShort));
+  }
+}
+
+// But a turn is soon over: somebody may be about to connect.
+TEST(ThrottledUsers, AreNotThoseWithoutOthers) {
+  ThrottledUsers users;
+  users.note(kOther, 0, 1);
+  const Time begun = ThrottledUsers::kRemembered + 1;  // the other one has gone
+  users.begin_turn();
+  users.note(kOrdinary, begun, begun + kShort);
+  EXPECT_FALSE(users.has_had_turn(kOrdinary));
+  users.note(kOrdinary, begun + kShort, begun + 2 * kShort);
+  EXPECT_TRUE(users.has_had_turn(kOrdinary));
+  EXPECT_FALSE(users.is_throttled(kOrdinary, begun + 2 * kShort));
+  users.begin_turn();
+  EXPECT_FALSE(users.has_had_turn(kOrdinary));
+}
+
 TEST(ThrottledUsers, LeaveOthersAsMuchTimeAsTheyTook) {
   ThrottledUsers users;
   EXPECT_EQ(users.next_time(), kNever);
