@@ -3,6 +3,7 @@
 // A socket address for programs and the connection manager: an IPv4 or IPv6 address (as a GID) and
 // a port. Pure.
 
+#include <compare>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -25,7 +26,7 @@ struct Endpoint {
   [[nodiscard]] bool is_any() const;
   // 127.0.0.0/8 or ::1: this host.
   [[nodiscard]] bool is_loopback() const;
-  bool operator==(const Endpoint&) const = default;
+  auto operator<=>(const Endpoint&) const = default;
 };
 
 // "10.0.0.1:7471", "[fd00::1]:7471"

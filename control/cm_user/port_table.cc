@@ -61,16 +61,15 @@ Result<std::uint16_t> PortTable::take(cm::PortSpace space, OwnerId owner, Accoun
     }
     port = *free;
   } else if (const auto at = all.ports.find(port); at != all.ports.end()) {
-    for (const auto& [other, theirs] : at->second) {
-      if (conflict(claim, theirs.claim, true)) {
-        return in_use(claim.endpoint);
-      }
+    if (at->second.conflict_with(claim, true, nullptr)) {
+      return in_use(claim.endpoint);
     }
   }
   Ports added;  // made first: once the port is charged nothing may fail
-  Owner& granted = added[port][owner];
-  granted = {.claim = claim, .account = account.number()};
-  granted.claim.endpoint.port = port;
+  Claim granted = claim;
+  granted.endpoint.port = port;
+  added[port].by_id[owner] = {.claim = granted, .account = account.number()};
+  added[port].claims[granted] = 1;
   if (FreePorts::contains(port)) {
     if (Status status = all.charged.use(account, port); !status) {
       return status.error();
@@ -91,42 +90,40 @@ Status PortTable::may_listen(cm::PortSpace space, OwnerId owner, std::uint16_t p
   if (owners == ports.end()) {
     return ok();
   }
-  const auto mine = owners->second.find(owner);
-  if (mine == owners->second.end()) {
+  const auto mine = owners->second.by_id.find(owner);
+  if (mine == owners->second.by_id.end()) {
     return ok();
   }
   const Claim& claim = mine->second.claim;
-  for (const auto& [other, theirs] : owners->second) {
-    if (other != owner && conflict(claim, theirs.claim, false)) {
-      return in_use(claim.endpoint);
-    }
-  }
-  return ok();
+  return owners->second.conflict_with(claim, false, &claim) ? in_use(claim.endpoint) : ok();
 }
 
 // All owners of a port that this one has.
 PortTable::Owners& PortTable::owners_of(cm::PortSpace space, OwnerId owner, std::uint16_t port) {
   Ports& ports = spaces_.at(space).ports;
   const auto owners = ports.find(port);
-  UROCE_CHECK(owners != ports.end() && owners->second.contains(owner));
+  UROCE_CHECK(owners != ports.end() && owners->second.by_id.contains(owner));
   return owners->second;
 }
 
 void PortTable::allow_reuse(cm::PortSpace space, OwnerId owner, std::uint16_t port) {
-  owners_of(space, owner, port)[owner].claim.reuse = true;
+  Owners& owners = owners_of(space, owner, port);
+  Owner& mine = owners.by_id[owner];
+  Claim changed = mine.claim;
+  changed.reuse = true;
+  owners.change(mine, changed);
 }
 
 Status PortTable::set_family_only(cm::PortSpace space, OwnerId owner, std::uint16_t port,
                                   bool family_only) {
   Owners& owners = owners_of(space, owner, port);
-  Claim changed = owners[owner].claim;
+  Owner& mine = owners.by_id[owner];
+  Claim changed = mine.claim;
   changed.family_only = family_only;
-  for (const auto& [other, theirs] : owners) {
-    if (other != owner && conflict(changed, theirs.claim, true)) {
-      return in_use(changed.endpoint);
-    }
+  if (owners.conflict_with(changed, true, &mine.claim)) {
+    return in_use(changed.endpoint);
   }
-  owners[owner].claim = changed;
+  owners.change(mine, changed);
   return ok();
 }
 
@@ -136,21 +133,56 @@ void PortTable::release(cm::PortSpace space, OwnerId owner, std::uint16_t port) 
   if (at == all.ports.end()) {
     return;
   }
-  const auto mine = at->second.find(owner);
-  if (mine == at->second.end()) {
+  Owners& owners = at->second;
+  const auto mine = owners.by_id.find(owner);
+  if (mine == owners.by_id.end()) {
     return;
   }
   const bool ephemeral = FreePorts::contains(port);
   if (ephemeral) {
     all.charged.leave(mine->second.account, port);
   }
-  at->second.erase(mine);
-  if (at->second.empty()) {
+  owners.remove(mine);
+  if (owners.by_id.empty()) {
     all.ports.erase(at);
     if (ephemeral) {
       all.free.give_back(port);
     }
   }
+}
+
+bool PortTable::Owners::conflict_with(const Claim& claim, bool reuse_counts,
+                                      const Claim* mine) const {
+  return std::any_of(claims.begin(), claims.end(), [&](const auto& entry) {
+    const auto& [theirs, count] = entry;
+    const bool of_others = mine == nullptr || theirs != *mine || count > 1;
+    return of_others && conflict(claim, theirs, reuse_counts);
+  });
+}
+
+// Takes over the one owner of the other.
+void PortTable::Owners::merge(Owners& added) noexcept {
+  by_id.merge(added.by_id);
+  if (const auto same = claims.find(added.claims.begin()->first); same != claims.end()) {
+    ++same->second;
+  } else {
+    claims.merge(added.claims);
+  }
+}
+
+void PortTable::Owners::change(Owner& owner, const Claim& claim) {
+  ++claims[claim];
+  if (const auto before = claims.find(owner.claim); --before->second == 0) {
+    claims.erase(before);
+  }
+  owner.claim = claim;
+}
+
+void PortTable::Owners::remove(std::map<OwnerId, Owner>::iterator at) noexcept {
+  if (const auto claim = claims.find(at->second.claim); --claim->second == 0) {
+    claims.erase(claim);
+  }
+  by_id.erase(at);
 }
 
 std::size_t PortTable::ports_taken(cm::PortSpace space) const {

@@ -9,6 +9,7 @@
 // Every id that connects needs an ephemeral port, so these are shared among users as all resources
 // are (shares/): a user is charged once for each that their ids have, however they got it.
 
+#include <compare>
 #include <cstdint>
 #include <map>
 #include <random>
@@ -28,6 +29,7 @@ class PortTable {
     Endpoint endpoint;
     bool reuse = false;        // RDMA_OPTION_ID_REUSEADDR
     bool family_only = false;  // RDMA_OPTION_ID_AFONLY: a wildcard doesn't cover the other family
+    auto operator<=>(const Claim&) const = default;
   };
 
   explicit PortTable(std::uint64_t seed);
@@ -51,7 +53,19 @@ class PortTable {
     Claim claim;
     std::uint64_t account = 0;  // its number
   };
-  using Owners = std::map<OwnerId, Owner>;
+  // Of one port. With RDMA_OPTION_ID_REUSEADDR it may have tens of thousands, which differ in a few
+  // claims at most: those are compared.
+  struct Owners {
+    // Whether another owner's claim conflicts with this one, which `mine`, if it isn't null, has.
+    [[nodiscard]] bool conflict_with(const Claim& claim, bool reuse_counts,
+                                     const Claim* mine) const;
+    void merge(Owners& added) noexcept;
+    void change(Owner& owner, const Claim& claim);
+    void remove(std::map<OwnerId, Owner>::iterator at) noexcept;
+
+    std::map<OwnerId, Owner> by_id;
+    std::map<Claim, std::uint32_t> claims;  // how many owners have each
+  };
   using Ports = std::map<std::uint16_t, Owners>;
   struct Space {
     explicit Space(Limit limit) : charged(limit) {}

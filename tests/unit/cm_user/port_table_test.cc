@@ -79,6 +79,45 @@ TEST_F(PortTableTest, ReuseLetsManyBindButOneListen) {
   EXPECT_TRUE(table.may_listen(kTcp, 1, 7471));
 }
 
+// However the owners' claims came about, those of others are the ones that count.
+TEST_F(PortTableTest, ChangedClaimsAreComparedAsTheyAre) {
+  const auto wildcard = any(Family::kIpv6, 7471);
+  EXPECT_TRUE(table.take(kTcp, 1, *account, wildcard));
+  EXPECT_TRUE(table.may_listen(kTcp, 1, 7471)) << "its own claim is no other's";
+  table.allow_reuse(kTcp, 1, 7471);
+  auto reused = wildcard;
+  reused.reuse = true;
+  EXPECT_TRUE(table.take(kTcp, 2, *account, reused));
+  EXPECT_FALSE(table.may_listen(kTcp, 1, 7471)) << "the other has the same claim";
+  EXPECT_TRUE(table.set_family_only(kTcp, 1, 7471, true));
+  EXPECT_FALSE(table.may_listen(kTcp, 1, 7471));
+  table.release(kTcp, 2, 7471);
+  EXPECT_TRUE(table.may_listen(kTcp, 1, 7471));
+  auto ipv4 = any(Family::kIpv4, 7471);
+  ipv4.family_only = true;
+  EXPECT_TRUE(table.take(kTcp, 3, *account, ipv4));
+  EXPECT_EQ(table.set_family_only(kTcp, 1, 7471, false).error().code, EADDRINUSE);
+  table.release(kTcp, 3, 7471);
+  EXPECT_TRUE(table.set_family_only(kTcp, 1, 7471, false));
+  table.release(kTcp, 1, 7471);
+  EXPECT_EQ(table.ports_taken(kTcp), 0U);
+}
+
+// Comparing each with all others would take minutes.
+TEST_F(PortTableTest, ManyOwnersOfAPortCostEachOtherNothing) {
+  constexpr PortTable::OwnerId kOwners = 200'000;
+  auto reused = claim("10.0.0.1", 7471);
+  reused.reuse = true;
+  for (PortTable::OwnerId owner = 1; owner <= kOwners; ++owner) {
+    ASSERT_TRUE(table.take(kTcp, owner, *account, reused));
+    ASSERT_FALSE(owner > 1 && table.may_listen(kTcp, owner, 7471));
+  }
+  for (PortTable::OwnerId owner = 1; owner <= kOwners; ++owner) {
+    table.release(kTcp, owner, 7471);
+  }
+  EXPECT_EQ(table.ports_taken(kTcp), 0U);
+}
+
 TEST_F(PortTableTest, AllocatesEveryEphemeralPortOnceThenFails) {
   std::set<std::uint16_t> given;
   for (std::uint32_t owner = 1; owner <= FreePorts::kCount; ++owner) {
