@@ -10,6 +10,7 @@
 #include <sys/shm.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -75,6 +76,13 @@ class HugePages {
   UniqueFd file_;
   int before_ = -1;
 };
+
+int free_huge_pages() {
+  const UniqueFd file(
+      ::open("/sys/kernel/mm/hugepages/hugepages-2048kB/free_hugepages", O_RDONLY | O_CLOEXEC));
+  char text[32] = {};
+  return ::read(file.get(), text, sizeof(text) - 1) > 0 ? std::atoi(text) : 0;
+}
 
 class Kinds : public ::testing::Test {
  protected:
@@ -287,6 +295,25 @@ TEST_F(Kinds, PrivateHugePages) {
   EXPECT_EQ(bytes[0], 0);
   EXPECT_EQ(bytes[kHuge], 9);
   ::munmap(memory, 2 * kHuge);
+}
+
+// They need free huge pages for one slice only (32 MiB).
+TEST_F(Kinds, PrivateHugePagesOfSeveralSlices) {
+  constexpr std::size_t kBytes = 20 * kHuge;
+  constexpr int kPages = 20 + 16;
+  const HugePages pages(kPages);
+  if (free_huge_pages() < kPages) {
+    GTEST_SKIP() << "the machine has too few free huge pages of 2 MiB (vm.nr_hugepages)";
+  }
+  void* const memory = map(kBytes, MAP_PRIVATE | MAP_ANONYMOUS | MAP_HUGETLB);
+  std::memset(memory, 9, kBytes);
+  see_both_ways(memory, kBytes);
+  const auto* const bytes = static_cast<std::uint8_t*>(memory);
+  EXPECT_EQ(std::count(bytes, bytes + kBytes, 9), kBytes - 2 * sizeof(std::uint64_t));
+  shim::MappedArea area;
+  ASSERT_TRUE(shim::MemoryMap().at_or_above(reinterpret_cast<std::uintptr_t>(memory), &area));
+  EXPECT_EQ(area.end, reinterpret_cast<std::uintptr_t>(memory) + kBytes);
+  ::munmap(memory, kBytes);
 }
 
 // The tests run in the main thread.

@@ -1,9 +1,11 @@
-// A page that the kernel can't read out during its conversion keeps its content.
+// A page that the kernel can't read out during its conversion keeps its content, and so does what
+// follows it; the slices before it are converted.
 
 #include <gtest/gtest.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <sys/prctl.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 
 #include <algorithm>
@@ -47,6 +49,38 @@ TEST(UnreadablePage, KeepsItsContent) {
   EXPECT_EQ(registered.error, 0U);
   EXPECT_EQ(registered.remote_pieces, 1U) << "it stays where it is";
   EXPECT_EQ(std::count(memory, memory + 4 * kWords, ~std::uint64_t{0}), 4 * kWords);
+}
+
+// Two slices or more come before the page.
+TEST(UnreadablePage, FollowsConvertedSlices) {
+  if (!is_fresh_process()) {
+    return;
+  }
+  constexpr std::size_t kHuge = 2 << 20;
+  constexpr std::size_t kBefore = 64 << 20;
+  constexpr std::size_t kBytes = kBefore + kHuge;
+  StandIn daemon;
+  std::uint64_t* const room = map_filled(kBytes + kHuge);
+  std::uint64_t* const memory =
+      room + (kHuge - reinterpret_cast<std::uintptr_t>(room) % kHuge) / sizeof(*room);
+  std::uint64_t* const after = memory + kBefore / sizeof(*memory);
+  forbid_reading_at(reinterpret_cast<std::uintptr_t>(after));
+  const Registered registered = daemon.share(memory, kBytes);
+  EXPECT_EQ(registered.error, 0U);
+  EXPECT_EQ(registered.pieces, 2U);
+  EXPECT_EQ(registered.remote_pieces, 1U);
+  EXPECT_EQ(std::count(memory, memory + kBytes / sizeof(*memory), ~std::uint64_t{0}),
+            static_cast<std::ptrdiff_t>(kBytes / sizeof(*memory)));
+  for (std::uint64_t* const word : {after - 1, after}) {
+    *word = 5;
+    EXPECT_EQ(daemon.load(word), 5U);
+    EXPECT_TRUE(daemon.store(word, 6));
+    EXPECT_EQ(*word, 6U);
+  }
+  struct stat arena = {};
+  ASSERT_EQ(::fstat(shim::arena(0).descriptor, &arena), 0);
+  EXPECT_EQ(static_cast<std::uint64_t>(arena.st_blocks) * 512, kBefore)
+      << "nothing is left of what was copied in vain";
 }
 
 }  // namespace

@@ -37,7 +37,9 @@ class PagedRange final : private PieceSink {
   bool place(const MappedArea& area, bool writable, std::optional<std::uint32_t>* place) override;
   bool put(const abi::MemoryPiece& piece, int protection) override;
   bool may_convert(const MappedArea& area) override;
-  int convert(const Conversion& conversion) override { return conversion_.run(conversion); }
+  std::uint64_t convert(const Conversion& conversion) override {
+    return conversion_.run(conversion);
+  }
   void not_converted(const char* /*why*/) override {}
   void drop_unnamed_files();
 

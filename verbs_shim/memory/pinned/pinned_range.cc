@@ -84,13 +84,13 @@ bool PinnedRange::may_convert(const MappedArea& /*area*/) {
   return static_cast<bool>(watched);
 }
 
-int PinnedRange::convert(const Conversion& conversion) {
-  const int failed = state_.converter.run(conversion);
-  if (failed == 0 &&
-      !description_.converted.add({.start = conversion.start, .length = conversion.length})) {
+std::uint64_t PinnedRange::convert(const Conversion& conversion) {
+  const std::uint64_t converted = state_.converter.run(conversion);
+  if (converted != 0 &&
+      !description_.converted.add({.start = conversion.start, .length = converted})) {
     no_heap();
   }
-  return failed;
+  return converted;
 }
 
 }  // namespace uroce::shim

@@ -28,7 +28,7 @@ class PinnedRange final : private PieceSink {
   bool place(const MappedArea& area, bool writable, std::optional<std::uint32_t>* place) override;
   bool put(const abi::MemoryPiece& piece, int protection) override;
   bool may_convert(const MappedArea& area) override;
-  int convert(const Conversion& conversion) override;
+  std::uint64_t convert(const Conversion& conversion) override;
   void not_converted(const char* why) override { description_.unconverted_reason = why; }
   void no_heap() override;
   bool refuse(int code, const Sentence& message);

@@ -3,7 +3,6 @@
 #include <signal.h>
 
 #include <atomic>
-#include <cerrno>
 #include <new>
 
 #include "base/futex.h"
@@ -21,7 +20,7 @@ struct ConversionThread::ThreadState {
   // a release that pairs with the acquire of the waiter.
   std::atomic<std::uint32_t> phase{kIdle};
   Conversion order;
-  int error = 0;
+  std::uint64_t converted = 0;
   PageConversion conversion;
 };
 
@@ -31,7 +30,7 @@ void* ConversionThread::work(void* argument) {
     for (std::uint32_t phase; (phase = state.phase.load(std::memory_order_acquire)) != kOrdered;) {
       futex_wait(state.phase, phase, FutexScope::kProcess);
     }
-    state.error = state.conversion.run(state.order);
+    state.converted = state.conversion.run(state.order);
     state.phase.store(kDone, std::memory_order_release);
     futex_wake(state.phase, FutexScope::kProcess, 1);
   }
@@ -56,9 +55,9 @@ void ConversionThread::forget() {
   thread_.forget();
 }
 
-int ConversionThread::run(const Conversion& conversion) {
+std::uint64_t ConversionThread::run(const Conversion& conversion) {
   if (!start()) {
-    return EAGAIN;
+    return 0;
   }
   state_->order = conversion;
   state_->order.unwatched = one_thread();
@@ -72,11 +71,11 @@ int ConversionThread::run(const Conversion& conversion) {
   while (state_->phase.load(std::memory_order_acquire) != kDone) {
     futex_wait(state_->phase, kOrdered, FutexScope::kProcess);
   }
-  const int error = state_->error;
+  const std::uint64_t converted = state_->converted;
   state_->phase.store(kIdle, std::memory_order_release);
   futex_wake(state_->phase, FutexScope::kProcess, 1);
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
-  return error;
+  return converted;
 }
 
 }  // namespace uroce::shim

@@ -14,7 +14,7 @@ class ConversionThread {
   ConversionThread& operator=(const ConversionThread&) = delete;
 
   // See PageConversion::run(). One caller at a time.
-  int run(const Conversion& conversion);
+  std::uint64_t run(const Conversion& conversion);
 
   // For a fork's child, where the thread doesn't exist.
   void forget();

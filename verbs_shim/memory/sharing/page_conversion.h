@@ -1,7 +1,8 @@
 #pragma once
 
 // Converts private pages into shared ones at the same addresses while other threads use them. The
-// steps are in docs/memory.md.
+// steps are in docs/memory.md. A large range is converted slice by slice, because the pages of a
+// slice exist twice for a moment, and their writers wait.
 //
 // Meanwhile any thread of the process may be blocked on a page of the range, including a holder of
 // the heap's lock. So this runs in a separate thread (isolated_thread.h), with its buffers in that
@@ -28,10 +29,11 @@ struct Conversion {
 
 class PageConversion {
  public:
-  // 0, or an errno value, with nothing changed. EPERM: writers can't be blocked. REQUIRES: the
-  // caller's stack and this object are outside the range and all other converted memory; one
+  // Returns how many bytes from the range's start on are converted, whole pages of page_size; the
+  // rest is unchanged. Less than all if writers can't be blocked, or there is no memory. REQUIRES:
+  // the caller's stack and this object are outside the range and all other converted memory; one
   // conversion at a time in the process.
-  int run(const Conversion& conversion);
+  std::uint64_t run(const Conversion& conversion);
   // Releases resources kept for the next conversion, or inherited by a fork's child.
   void end() { user_faults_.end(); }
 
@@ -39,7 +41,8 @@ class PageConversion {
   static constexpr std::size_t kBounceBytes = 128ULL << 10U;
   static constexpr std::size_t kEntries = 4096;  // pagemap entries per read
 
-  int convert();
+  bool convert_slice();
+  bool convert_huge_slice();  // through a window
   int copy_pages();
   int end_run(std::uint64_t end);
   int copy_run(std::uint64_t start, std::uint64_t length);
@@ -47,12 +50,13 @@ class PageConversion {
 
   // Kept open, because on close the kernel visits every mapping of the process.
   VerifiedDescriptor user_faults_;
-  Conversion order_;
+  Conversion slice_;
   int user_fault_ = -1;  // -1: no other thread could write
   int pagemap_ = -1;
   int memory_ = -1;
-  std::byte* window_ = nullptr;  // maps the place in the arena, if the file can't be written to
-  std::uint64_t run_ = 0;        // number of present pages passed and not yet copied
+  std::byte* window_ =
+      nullptr;             // maps the slice's place in the arena, if the file can't be written to
+  std::uint64_t run_ = 0;  // number of present pages passed and not yet copied
   std::uint64_t entries_[kEntries];
   std::byte bounce_[kBounceBytes];
 };

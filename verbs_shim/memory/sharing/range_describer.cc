@@ -38,42 +38,45 @@ std::uint64_t RangeDescriber::run(SharingState& state, const WantedRange& wanted
       break;
     }
     const std::uint64_t first = std::max(at, area_.start);
-    at = same_kind_until(area_, first, wanted.end);
+    const std::uint64_t end = same_kind_until(area_, first, wanted.end);
     const bool usable = (area_.protection & wanted.rights) != 0;
-    if (usable ? !describe(first, at) : !sink.no_access(first)) {
-      return first;
+    at = usable ? describe(first, end) : sink.no_access(first) ? end : first;
+    if (at != end) {
+      return at;
     }
   }
   return wanted.end;
 }
 
-bool RangeDescriber::describe(std::uint64_t first, std::uint64_t end) {
-  MemoryPiece piece = piece_of(PieceKind::kProcMem, first, end);
+std::uint64_t RangeDescriber::put(const MemoryPiece& piece) {
+  return sink_->put(piece, area_.protection) ? piece.address + piece.length : piece.address;
+}
+
+std::uint64_t RangeDescriber::describe(std::uint64_t first, std::uint64_t end) {
   if (!state_->share) {
-    return sink_->put(piece, area_.protection);
+    return put(piece_of(PieceKind::kProcMem, first, end));
   }
   const std::uint32_t owner = state_->arenas.owner_of(area_);
   if (owner != ArenaList::kArenasMax) {
     state_->watch.mark(first, end);  // it may have been moved here by a direct system call
-    piece = piece_of(PieceKind::kArena, first, end, area_.offset + (first - area_.start), owner);
-    return sink_->put(piece, area_.protection);
+    return put(
+        piece_of(PieceKind::kArena, first, end, area_.offset + (first - area_.start), owner));
   }
   switch (kind_of(area_, first, state_->map)) {
     case MemoryKind::kFile:
       return describe_file(first, end);
     case MemoryKind::kPrivate:
-      (void)convert(first, end, &piece);  // on failure accessed by /proc/PID/mem
-      break;
+      return describe_private(first, end);
     case MemoryKind::kOther:
       break;
   }
-  return sink_->put(piece, area_.protection);
+  return put(piece_of(PieceKind::kProcMem, first, end));
 }
 
-bool RangeDescriber::describe_file(std::uint64_t first, std::uint64_t end) {
+std::uint64_t RangeDescriber::describe_file(std::uint64_t first, std::uint64_t end) {
   std::optional<std::uint32_t> place;
   if (!sink_->place(area_, (area_.protection & wanted_.rights & PROT_WRITE) != 0, &place)) {
-    return false;
+    return first;
   }
   const std::uint64_t offset = area_.offset + (first - area_.start);
   MemoryPiece piece = piece_of(place ? PieceKind::kDescriptor : PieceKind::kMapFiles, first, end,
@@ -82,24 +85,34 @@ bool RangeDescriber::describe_file(std::uint64_t first, std::uint64_t end) {
     piece.map_start = area_.start;
     piece.map_end = area_.end;
   }
-  return sink_->put(piece, area_.protection);
+  return put(piece);
 }
 
-bool RangeDescriber::convert(std::uint64_t first, std::uint64_t end, MemoryPiece* piece) {
+// What isn't converted is accessed by /proc/PID/mem.
+std::uint64_t RangeDescriber::describe_private(std::uint64_t first, std::uint64_t end) {
+  MemoryPiece piece;
+  const std::uint64_t converted = convert(first, end, &piece);
+  if (converted != first && put(piece) != converted) {
+    return first;
+  }
+  return converted == end ? end : put(piece_of(PieceKind::kProcMem, converted, end));
+}
+
+std::uint64_t RangeDescriber::convert(std::uint64_t first, std::uint64_t end, MemoryPiece* piece) {
   if (!sink_->may_convert(area_)) {
-    return false;
+    return first;
   }
   if (!ArenaFile::size_is_allowed()) {
     sink_->not_converted(
         "RLIMIT_FSIZE allows no file as large as shared memory lies in (ulimit -f unlimited)");
-    return false;
+    return first;
   }
   if (!state_->fork_wait.open()) {
-    return false;  // a fork wouldn't copy it
+    return first;  // a fork wouldn't copy it
   }
   const std::uint32_t index = state_->arenas.find_or_make(area_.page_size, wanted_.on_demand);
   if (index == ArenaList::kArenasMax) {
-    return false;
+    return first;
   }
   ArenaFile& arena = state_->arenas[index];
   // Huge pages are larger than the unit to which registrations are rounded.
@@ -111,21 +124,22 @@ bool RangeDescriber::convert(std::uint64_t first, std::uint64_t end, MemoryPiece
     sink_->no_heap();
   }
   if (offset == ArenaFile::kNoPlace || offset == ArenaFile::kNoHeap) {
-    return false;
+    return first;
   }
   state_->watch.mark(start, stop);  // from now on the program's changes are seen
-  if (sink_->convert({.start = start,
-                      .length = stop - start,
-                      .page_size = area_.page_size,
-                      .protection = area_.protection,
-                      .arena = arena.descriptor(),
-                      .offset = offset,
-                      .unwatched = false}) != 0) {
-    (void)arena.punch(offset, stop - start);  // failure only costs memory
-    return false;
+  const std::uint64_t bytes = sink_->convert({.start = start,
+                                              .length = stop - start,
+                                              .page_size = area_.page_size,
+                                              .protection = area_.protection,
+                                              .arena = arena.descriptor(),
+                                              .offset = offset,
+                                              .unwatched = false});
+  if (bytes != stop - start) {
+    (void)arena.punch(offset + bytes, stop - start - bytes);  // failure only costs memory
   }
-  *piece = piece_of(PieceKind::kArena, first, end, offset + (first - start), index);
-  return true;
+  const std::uint64_t until = std::clamp(start + bytes, first, end);
+  *piece = piece_of(PieceKind::kArena, first, until, offset + (first - start), index);
+  return until;
 }
 
 bool join(MemoryPiece& last, const MemoryPiece& next) {

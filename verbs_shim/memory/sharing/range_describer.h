@@ -35,7 +35,7 @@ class PieceSink {
 
   // Whether private memory may be converted; and converts it, like PageConversion::run().
   virtual bool may_convert(const MappedArea& area) = 0;
-  virtual int convert(const Conversion& conversion) = 0;
+  virtual std::uint64_t convert(const Conversion& conversion) = 0;
   // The reason why it isn't converted, a literal.
   virtual void not_converted(const char* why) = 0;
   // It can't be, because the heap has no room to note its slot. (On-demand memory has none.)
@@ -52,9 +52,13 @@ class RangeDescriber {
   std::uint64_t run(SharingState& state, const WantedRange& wanted, PieceSink& sink);
 
  private:
-  bool describe(std::uint64_t first, std::uint64_t end);
-  bool describe_file(std::uint64_t first, std::uint64_t end);
-  bool convert(std::uint64_t first, std::uint64_t end, abi::MemoryPiece* piece);
+  // These return where the description of a part of area_ ends, as run() does.
+  std::uint64_t describe(std::uint64_t first, std::uint64_t end);
+  std::uint64_t describe_file(std::uint64_t first, std::uint64_t end);
+  std::uint64_t describe_private(std::uint64_t first, std::uint64_t end);
+  std::uint64_t put(const abi::MemoryPiece& piece);
+  // Returns where the converted part ends, and describes it; `first` if nothing is converted.
+  std::uint64_t convert(std::uint64_t first, std::uint64_t end, abi::MemoryPiece* piece);
 
   SharingState* state_ = nullptr;
   WantedRange wanted_{};
