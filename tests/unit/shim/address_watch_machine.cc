@@ -104,6 +104,9 @@ void Machine::enter() {
   switch (self_.step) {
     case kCountUnclaims:
       count(kUnclaims);
+      if (grants() && is(Defect::kGrantStoresNoRange)) {
+        return entered();
+      }
       is(Defect::kChangerLooksFirst) ? look_at_claim(0) : go(kStoreStart);
       break;
     case kStoreStart:
@@ -161,7 +164,7 @@ void Machine::entered() {
   if (self_.late != 0) {
     violation = Violation::kHelperStarves;
   }
-  forks() ? go(kCopy) : go(kDescribed, chunk_from(0));
+  forks() ? go(kCopy) : grants() ? go(kChange) : go(kDescribed, chunk_from(0));
 }
 
 // Like Change and the memory calls that use it (memory_calls.cc).
@@ -190,7 +193,7 @@ void Machine::change() {
       break;
     case kChange:
       expect_alone();
-      if ((state_.told & chunks()) != 0) {
+      if (!grants() && (state_.told & chunks()) != 0) {
         violation = Violation::kUnannounced;
       }
       self_.described = 0;

@@ -135,6 +135,7 @@ class Machine {
     return setting_.threads[thread][state_.threads[thread].task];
   }
   [[nodiscard]] bool forks() const { return task_of(number_).kind == Task::Kind::kFork; }
+  [[nodiscard]] bool grants() const { return task_of(number_).kind == Task::Kind::kGrant; }
   [[nodiscard]] bool helps(std::size_t thread) const {
     return task_of(thread).kind == Task::Kind::kShare;
   }

@@ -35,6 +35,7 @@ struct Range {
 struct Task {
   enum class Kind : Byte {
     kProtect,  // a change
+    kGrant,    // a change that takes nothing away, and isn't announced
     kUnmap,    // a change that forgets, and returns places in an arena
     kShare,    // a helper's
     kFork,
@@ -56,6 +57,7 @@ enum class Defect : Byte {
   kSleeperDoesNotSaySo,        // in EventCount::wait
   kChangerLooksForForkFirst,   // before it announces that it may empty places
   kForkDoesNotWait,            // for changers that may
+  kGrantStoresNoRange,         // because it needn't be announced
 };
 
 enum class Violation : Byte {

@@ -46,6 +46,17 @@ Setting with_a_fork(Defect defect) {
       .defect = defect};
 }
 
+// One thread grants and takes rights while a helper shares and another thread unmaps.
+Setting with_grants(Defect defect) {
+  return {
+      .places = 2,
+      .threads = {{Task{Kind::kGrant, {kFirst, kNothing}}, Task{Kind::kProtect, {kFirst, kNothing}},
+                   Task{Kind::kGrant, {kBoth, kNothing}}},
+                  {Task{Kind::kUnmap, {kFirst, kNothing}}},
+                  {Task{Kind::kShare, {kFirst, kNothing}}}},
+      .defect = defect};
+}
+
 // One changer and one helper, which expose most mistakes.
 Setting with_two(Defect defect) {
   return {
@@ -70,6 +81,7 @@ TEST(AddressWatchModel, HoldsWithOnePlace) { expect_right(with_one_place(), 100'
 TEST(AddressWatchModel, HoldsInTheSettingsOfTheMistakes) {
   expect_right(with_two(Defect::kNone), 500);
   expect_right(with_a_fork(Defect::kNone), 10'000);
+  expect_right(with_grants(Defect::kNone), 10'000);
 }
 
 struct Mistake {
@@ -98,7 +110,8 @@ INSTANTIATE_TEST_SUITE_P(
                       Mistake{with_two(Defect::kSleeperDoesNotSaySo), Violation::kStuck},
                       Mistake{with_a_fork(Defect::kChangerLooksForForkFirst),
                               Violation::kForkLosesPages},
-                      Mistake{with_a_fork(Defect::kForkDoesNotWait), Violation::kForkLosesPages}));
+                      Mistake{with_a_fork(Defect::kForkDoesNotWait), Violation::kForkLosesPages},
+                      Mistake{with_grants(Defect::kGrantStoresNoRange), Violation::kTogether}));
 
 }  // namespace
 }  // namespace uroce::shim::test

@@ -1,15 +1,21 @@
 // Memory that is paged on demand, changed in ways that the shim doesn't carry out itself: moved by
 // the kernel, or changed by system calls that bypass libc.
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <atomic>
+#include <thread>
+
+#include "base/unique_fd.h"
 #include "tests/unit/shim_memory/filled_memory.h"
 #include "tests/unit/shim_memory/paging_daemon.h"
 #include "verbs_shim/memory/paging/unseen_changes.h"
 #include "verbs_shim/memory/sharing/kernel_calls.h"
+#include "verbs_shim/memory/sharing/memory_map.h"
 
 namespace uroce::test {
 namespace {
@@ -38,6 +44,43 @@ class PagingChanges : public ::testing::Test {
 
   PagingDaemon daemon_;
 };
+
+// Whether its writers are held off, since it is being converted.
+bool is_held(int pagemap, const void* page) {
+  constexpr std::uint64_t kWriteProtected = 1ULL << 57U;  // Documentation/admin-guide/mm/pagemap
+  std::uint64_t entry = 0;
+  const auto place = static_cast<off_t>(number_of(page) / kPage * sizeof(entry));
+  return ::pread(pagemap, &entry, sizeof(entry), place) == sizeof(entry) &&
+         (entry & kWriteProtected) != 0;
+}
+
+bool is_writable(const std::uint64_t* page) {
+  shim::MappedArea area;
+  return shim::MemoryMap().at_or_above(number_of(page), &area) &&
+         (area.protection & PROT_WRITE) != 0;
+}
+
+// A conversion maps the memory with the protection that it had read.
+TEST_F(PagingChanges, RightsGrantedDuringAConversionStay) {
+  constexpr int kRounds = 20;
+  const UniqueFd pagemap(::open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC));
+  for (int round = 0; round < kRounds; ++round) {
+    std::uint64_t* const memory = map_filled(2 * abi::kPagingChunk);
+    ASSERT_EQ(::mprotect(memory, 2 * abi::kPagingChunk, PROT_READ), 0);
+    std::uint64_t* const inside = memory + abi::kPagingChunk / sizeof(*memory);
+    std::atomic<bool> described{false};
+    std::thread fault([&] {
+      (void)daemon_.ask(inside, kPage);
+      described = true;
+    });
+    while (!described && !is_held(pagemap.get(), inside)) {
+    }
+    EXPECT_EQ(::mprotect(memory, 2 * abi::kPagingChunk, PROT_READ | PROT_WRITE), 0);
+    fault.join();
+    EXPECT_TRUE(is_writable(inside));
+    ::munmap(memory, 2 * abi::kPagingChunk);
+  }
+}
 
 // Linux can move a range with holes from 6.17 on: each mapping moves by the same distance, and what
 // is between their targets stays.

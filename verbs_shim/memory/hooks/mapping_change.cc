@@ -65,6 +65,15 @@ Change::~Change() {
   errno = error;
 }
 
+UnannouncedChange::UnannouncedChange(SharingState& state, const void* address, std::uint64_t length)
+    : watch_(state.watch), place_(watch_.enter(whole_pages(address, length))) {}
+
+UnannouncedChange::~UnannouncedChange() {
+  const int error = errno;
+  watch_.leave(place_);
+  errno = error;
+}
+
 ArenaRuns::ArenaRuns(SharingState& state, const Change& change, AddressWatch::Range range)
     : state_(state) {
   if (change.forks()) {

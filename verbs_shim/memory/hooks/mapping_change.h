@@ -70,6 +70,21 @@ class Change {
   unsigned place_;
 };
 
+// A change that takes nothing away from the range, so no daemon has to know: it only keeps helper
+// threads out, which would otherwise put back what they have read before.
+class UnannouncedChange {
+ public:
+  UnannouncedChange(SharingState& state, const void* address, std::uint64_t length);
+  ~UnannouncedChange();  // preserves errno
+  UnannouncedChange(const UnannouncedChange&) = delete;
+  UnannouncedChange& operator=(const UnannouncedChange&) = delete;
+
+ private:
+  UninterruptedScope undisturbed_;
+  AddressWatch& watch_;
+  unsigned place_;
+};
+
 // The arena ranges that an address range maps, collected before it is unmapped.
 class ArenaRuns {
  public:

@@ -248,7 +248,12 @@ int madvise(void* address, std::size_t length, int advice) {
 
 int mprotect(void* address, std::size_t length, int protection) {
   constexpr int kAll = PROT_READ | PROT_WRITE;
-  if ((protection & kAll) == kAll || !sharing_state().watch.announcing()) {
+  if (!sharing_state().watch.announcing()) {
+    return next.mprotect(address, length, protection);
+  }
+  if ((protection & kAll) == kAll) {
+    // A helper that converts the range maps it with the protection that it had before.
+    const UnannouncedChange change(sharing_state(), address, length);
     return next.mprotect(address, length, protection);
   }
   const Change change(sharing_state(), address, length, InvalidateReason::kProtect);
