@@ -104,5 +104,13 @@ TEST_F(AddressWatchTest, ClaimedRangesAreDescribedUntilForgotten) {
   EXPECT_FALSE(watch.described(places[0].start, places[0].start + 1));
 }
 
+TEST_F(AddressWatchTest, AForksChildBeginsWithNothing) {
+  watch.start_announcing();
+  watch.claim(places[0].start, places[0].start + kChunk);
+  watch.reset();
+  EXPECT_FALSE(watch.announcing());
+  EXPECT_FALSE(watch.described(places[0].start, places[0].start + 1));
+}
+
 }  // namespace
 }  // namespace uroce::shim::test

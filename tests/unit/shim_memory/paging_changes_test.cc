@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -16,6 +17,7 @@
 #include "verbs_shim/memory/paging/unseen_changes.h"
 #include "verbs_shim/memory/sharing/kernel_calls.h"
 #include "verbs_shim/memory/sharing/memory_map.h"
+#include "verbs_shim/memory/sharing/sharing_state.h"
 
 namespace uroce::test {
 namespace {
@@ -58,6 +60,30 @@ bool is_writable(const std::uint64_t* page) {
   shim::MappedArea area;
   return shim::MemoryMap().at_or_above(number_of(page), &area) &&
          (area.protection & PROT_WRITE) != 0;
+}
+
+// Not even if the daemon has asked for the memory in which the shim notes what it has described,
+// which a fault at an implicit region's address may lead to.
+TEST_F(PagingChanges, AChildOfABareForkAnnouncesNothing) {
+  std::uint64_t* const memory = map_known(21);
+  const shim::AddressWatch& watch = shim::sharing_state().watch;
+  shim::MappedArea area;
+  for (std::uint64_t at = 0; shim::MemoryMap().at_or_above(at, &area); at = area.end) {
+    if (watch.keeps_table_in({area.start, area.end})) {
+      (void)daemon_.ask(shim::kernel::pointer(area.start), area.end - area.start);
+      break;
+    }
+  }
+  (void)daemon_.announced();
+  const pid_t child = ::_Fork();
+  if (child == 0) {
+    ::munmap(memory, kBytes);
+    ::_exit(0);
+  }
+  ::waitpid(child, nullptr, 0);
+  EXPECT_TRUE(daemon_.announced().empty());
+  EXPECT_EQ(memory[0], 21U);
+  ::munmap(memory, kBytes);
 }
 
 // A conversion maps the memory with the protection that it had read.

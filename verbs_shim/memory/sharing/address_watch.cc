@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <iterator>
 
-#include "base/page.h"
 #include "verbs_shim/memory/sharing/kernel_calls.h"
 
 namespace uroce::shim {
@@ -26,14 +25,13 @@ bool AddressWatch::open() {
   if (bitmap_ != nullptr) {
     return true;
   }
-  constexpr std::uint64_t kBytes = kWords * sizeof(std::uint64_t) + kPage;
-  void* const bitmap = kernel::mmap(nullptr, kBytes, PROT_READ | PROT_WRITE,
+  void* const bitmap = kernel::mmap(nullptr, kTableBytes, PROT_READ | PROT_WRITE,
                                     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (bitmap == MAP_FAILED) {
     return false;
   }
-  if (kernel::madvise(bitmap, kBytes, MADV_WIPEONFORK) != 0) {
-    kernel::munmap(bitmap, kBytes);
+  if (kernel::madvise(bitmap, kTableBytes, MADV_WIPEONFORK) != 0) {
+    kernel::munmap(bitmap, kTableBytes);
     return false;
   }
   bitmap_ = static_cast<std::atomic<std::uint64_t>*>(bitmap);
@@ -165,6 +163,11 @@ void AddressWatch::start_fork() {
   }
 }
 
+bool AddressWatch::keeps_table_in(Range range) const {
+  const std::uint64_t table = kernel::number(bitmap_);
+  return table != 0 && range.start < table + kTableBytes && table < range.end;
+}
+
 void AddressWatch::reset() {
   for (Changer& changer : changers_) {
     changer.ranges[0].clear();
@@ -173,6 +176,9 @@ void AddressWatch::reset() {
     changer.taken.store(false, std::memory_order_relaxed);
   }
   claim_.clear();
+  if (bitmap_ != nullptr) {
+    kernel::madvise(bitmap_, kTableBytes, MADV_DONTNEED);
+  }
   forking_.store(false, std::memory_order_relaxed);
   departures_.reset();
   unclaims_.reset();

@@ -28,6 +28,7 @@
 #include <atomic>
 #include <cstdint>
 
+#include "base/page.h"
 #include "verbs_shim/memory/sharing/event_count.h"
 
 namespace uroce::shim {
@@ -79,12 +80,17 @@ class AddressWatch {
   // Call around a fork: when start_fork() returns, entered changers have left, or know of the fork.
   void start_fork();
   void end_fork() { forking_.store(false, std::memory_order_seq_cst); }
-  // For the child.
+  // For the child: nothing is described or announced any more.
   void reset();
+
+  // Whether the range contains part of the table of described addresses. That must stay private
+  // memory: otherwise a child of a bare fork would announce its changes on its parent's sockets.
+  [[nodiscard]] bool keeps_table_in(Range range) const;
 
  private:
   static constexpr unsigned kBits = 64;
   static constexpr std::uint64_t kWords = kAddressEnd / kChunk / kBits;
+  static constexpr std::uint64_t kTableBytes = kWords * sizeof(std::uint64_t) + kPage;
 
   // Sequentially consistent: the changer stores its ranges, then reads the claim and the bitmap;
   // the helper stores the claim, then reads the ranges, then stores to the bitmap. While a range is

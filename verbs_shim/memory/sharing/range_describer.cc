@@ -66,7 +66,10 @@ std::uint64_t RangeDescriber::describe(std::uint64_t first, std::uint64_t end) {
     case MemoryKind::kFile:
       return describe_file(first, end);
     case MemoryKind::kPrivate:
-      return describe_private(first, end);
+      if (!state_->watch.keeps_table_in({first, end})) {
+        return describe_private(first, end);
+      }
+      break;
     case MemoryKind::kOther:
       break;
   }
