@@ -11,6 +11,7 @@
 
 #include "base/page.h"
 #include "verbs_shim/memory/sharing/file_limit.h"
+#include "verbs_shim/memory/sharing/map_limit.h"
 
 namespace uroce::shim {
 namespace {
@@ -19,6 +20,10 @@ constexpr std::uint64_t kHugePage = 2ULL << 20U;
 constexpr std::uint64_t kFileMax = (1ULL << 63U) - 1;
 constexpr std::uint64_t kReclaimMin = 64ULL << 20U;
 constexpr unsigned kHugeShift = 26;  // MFD_HUGE_SHIFT
+
+// A quarter, so that with the mappings that they split it is half.
+constexpr std::uint64_t kMapsPerSlot = 4;
+std::uint64_t chosen_slots_max = 0;  // 0: as many as the system allows
 
 unsigned flags_for(std::uint64_t page_size) {
   const unsigned flags = MFD_CLOEXEC | MFD_ALLOW_SEALING;
@@ -57,9 +62,33 @@ std::uint64_t ArenaFile::bytes() const {
                                              : 0;
 }
 
+std::uint64_t ArenaFile::slots_max() {
+  return chosen_slots_max != 0 ? chosen_slots_max : maps_max() / kMapsPerSlot;
+}
+
+void ArenaFile::set_slots_max(std::uint64_t slots) { chosen_slots_max = slots; }
+
+// Searching for unused slots takes as long as hundreds of registrations if so many are in use. So
+// only some of the refusals do so, unless the search finds many.
+bool ArenaFile::too_many() {
+  constexpr std::uint64_t kRefusalsPerSearch = 1'024;
+  const std::uint64_t most = slots_max();
+  if (slots_.size() < most) {
+    return false;
+  }
+  if (refused_ % kRefusalsPerSearch == 0) {
+    reclaim();
+  }
+  refused_ = slots_.size() <= most / 8 * 7 ? 0 : refused_ + 1;
+  return slots_.size() >= most;
+}
+
 std::uint64_t ArenaFile::take_slot(std::uint64_t address, std::uint64_t length) {
   if (taken_since_reclaim_ >= reclaim_at_) {
     reclaim();
+  }
+  if (too_many()) {
+    return kTooMany;
   }
   const std::uint64_t shift = page_size_ == kPage ? address % kHugePage : 0;
   // A range larger than a slot is followed by an empty slot.

@@ -62,10 +62,16 @@ class ArenaFile {
   // An unused place for `length` bytes that will be mapped at `address`, congruent to it modulo 2
   // MiB so that the kernel may use huge pages. First frees memory that the program has unmapped, if
   // that may be much. REQUIRES: !on_demand(). kNoPlace: the process has registered new memory too
-  // often. kNoHeap: there is no memory to note it.
+  // often. kNoHeap: there is no memory to note it. kTooMany: slots_max() are in use.
   static constexpr std::uint64_t kNoPlace = ~std::uint64_t{0};
   static constexpr std::uint64_t kNoHeap = kNoPlace - 1;
+  static constexpr std::uint64_t kTooMany = kNoPlace - 2;
   std::uint64_t take_slot(std::uint64_t address, std::uint64_t length);
+  // Each slot in use is a mapping at least, and splits the one in which the memory lay: so only a
+  // part of those that the process may have are slots.
+  static std::uint64_t slots_max();
+  // For tests: a smaller number, whatever the system allows.
+  static void set_slots_max(std::uint64_t slots);
 
   // The empty place for memory at `address`; kNoPlace: the arena is used up. REQUIRES: on_demand(),
   // and the range isn't mapped from the arena. Doesn't use the heap.
@@ -88,6 +94,7 @@ class ArenaFile {
     std::uint64_t end;
   };
 
+  bool too_many();
   void reclaim();
 
   // Of all on-demand arenas. A counter, relaxed.
@@ -101,6 +108,7 @@ class ArenaFile {
   GrowingArray<Slot> slots_;               // in use, ascending
   std::uint64_t taken_since_reclaim_ = 0;  // bytes
   std::uint64_t reclaim_at_ = 64ULL << 20U;
+  std::uint64_t refused_ = 0;  // times that too many were in use, since a search found many unused
 };
 
 // All arenas of the process. Grows under the mutex of SharingState; the hooks of the program's

@@ -123,11 +123,19 @@ std::uint64_t RangeDescriber::convert(std::uint64_t first, std::uint64_t end, Me
   const std::uint64_t stop = (end + area_.page_size - 1) / area_.page_size * area_.page_size;
   const std::uint64_t offset = wanted_.on_demand ? arena.take_place(start, stop - start)
                                                  : arena.take_slot(start, stop - start);
-  if (offset == ArenaFile::kNoHeap) {
-    sink_->no_heap();
-  }
-  if (offset == ArenaFile::kNoPlace || offset == ArenaFile::kNoHeap) {
-    return first;
+  switch (offset) {
+    case ArenaFile::kNoHeap:
+      sink_->no_heap();
+      return first;
+    case ArenaFile::kTooMany:
+      sink_->not_converted(
+          "registered memory is in a quarter of the mappings that a process may have: register "
+          "fewer and larger buffers, or raise vm.max_map_count");
+      return first;
+    case ArenaFile::kNoPlace:
+      return first;
+    default:
+      break;
   }
   state_->watch.mark(start, stop);  // from now on the program's changes are seen
   const std::uint64_t bytes = sink_->convert({.start = start,

@@ -1,0 +1,71 @@
+// The places of registered memory in the arena: their number is limited, because each is a mapping
+// of the process.
+
+#include <gtest/gtest.h>
+#include <sys/mman.h>
+
+#include <string>
+#include <utility>
+
+#include "tests/unit/shim_memory/filled_memory.h"
+#include "tests/unit/shim_memory/fresh_process.h"
+#include "tests/unit/shim_memory/stand_in.h"
+#include "verbs_shim/memory/sharing/sharing_state.h"
+
+namespace uroce::test {
+namespace {
+
+constexpr std::size_t kSlots = 8;
+
+shim::MemoryDescription describe(const std::uint64_t* memory) {
+  auto description =
+      shim::describe_memory(reinterpret_cast<std::uintptr_t>(memory), kPage, kAccessLocalWrite);
+  EXPECT_TRUE(description);
+  EXPECT_EQ(description->pieces.size(), 1U);
+  return std::move(*description);
+}
+
+// Registers the page and deregisters it. Whether it is converted.
+bool converts(const std::uint64_t* memory) {
+  const shim::MemoryDescription description = describe(memory);
+  shim::release_memory(description.held);
+  return description.pieces.front().kind == abi::PieceKind::kArena;
+}
+
+TEST(Slots, AreLimitedToAPartOfTheMappings) {
+  if (!is_fresh_process()) {
+    return;
+  }
+  shim::ArenaFile::set_slots_max(kSlots);
+  StandIn daemon;
+  // Every other page, so that the pieces aren't adjacent.
+  std::uint64_t* const memory = map_filled(4 * kSlots * kPage);
+  for (std::size_t i = 0; i < kSlots; ++i) {
+    EXPECT_TRUE(converts(memory + 2 * i * kWords)) << i;
+  }
+  std::uint64_t* const late = memory + 2 * kSlots * kWords;
+  const shim::MemoryDescription description = describe(late);
+  EXPECT_EQ(description.pieces.front().kind, abi::PieceKind::kProcMem);
+  EXPECT_NE(description.unconverted_reason.view().find("vm.max_map_count"), std::string::npos)
+      << description.unconverted_reason.view();
+  shim::release_memory(description.held);
+  EXPECT_EQ(daemon.share(late, kPage).remote_pieces, 1U);
+  EXPECT_EQ(daemon.load(late), ~std::uint64_t{0});
+  EXPECT_TRUE(converts(memory)) << "what is converted already needs no slot";
+}
+
+TEST(Slots, OfUnmappedMemoryDontCount) {
+  if (!is_fresh_process()) {
+    return;
+  }
+  shim::ArenaFile::set_slots_max(kSlots);
+  StandIn daemon;
+  for (std::size_t i = 0; i < 4 * kSlots; ++i) {
+    std::uint64_t* const memory = map_filled(kPage);
+    EXPECT_TRUE(converts(memory)) << i;
+    ASSERT_EQ(::munmap(memory, kPage), 0);
+  }
+}
+
+}  // namespace
+}  // namespace uroce::test
