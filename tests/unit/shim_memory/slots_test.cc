@@ -10,6 +10,7 @@
 #include "tests/unit/shim_memory/filled_memory.h"
 #include "tests/unit/shim_memory/fresh_process.h"
 #include "tests/unit/shim_memory/stand_in.h"
+#include "verbs_shim/memory/sharing/kernel_calls.h"
 #include "verbs_shim/memory/sharing/sharing_state.h"
 
 namespace uroce::test {
@@ -64,6 +65,26 @@ TEST(Slots, OfUnmappedMemoryDontCount) {
     std::uint64_t* const memory = map_filled(kPage);
     EXPECT_TRUE(converts(memory)) << i;
     ASSERT_EQ(::munmap(memory, kPage), 0);
+  }
+}
+
+// Otherwise the places would be used up after some million registrations.
+TEST(Slots, OfUnmappedMemoryAreUsedAgain) {
+  if (!is_fresh_process()) {
+    return;
+  }
+  shim::ArenaFile::set_slots_max(kSlots);
+  for (std::size_t i = 0; i < 4 * kSlots; ++i) {
+    std::uint64_t* const memory = map_filled(2 * kPage);
+    ASSERT_EQ(::madvise(memory, kPage, MADV_DONTNEED), 0);
+    const shim::MemoryDescription description = describe(memory);
+    ASSERT_EQ(description.pieces.front().kind, abi::PieceKind::kArena);
+    EXPECT_LT(description.pieces.front().offset, kSlots * shim::ArenaFile::kSlot) << i;
+    EXPECT_EQ(memory[0], 0U) << "a slot is empty when it is used again";
+    memory[0] = i + 1;
+    shim::release_memory(description.held);
+    // As if the shim hadn't seen it, so that the page is still in the slot.
+    ASSERT_EQ(shim::kernel::munmap(memory, 2 * kPage), 0);
   }
 }
 

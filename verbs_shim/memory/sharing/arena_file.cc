@@ -93,16 +93,21 @@ std::uint64_t ArenaFile::take_slot(std::uint64_t address, std::uint64_t length) 
   const std::uint64_t shift = page_size_ == kPage ? address % kHugePage : 0;
   // A range larger than a slot is followed by an empty slot.
   const std::uint64_t bytes = align_ceil(shift + length, kSlot);
-  if (bytes >= kFileMax - next_slot_) {
+  const bool again = bytes == kSlot && !empty_.empty();
+  if (!again && bytes >= kFileMax - next_slot_) {
     return kNoPlace;
   }
-  const Slot slot{.first = next_slot_, .end = next_slot_ + bytes};
-  if (!slots_.add(slot)) {
+  const std::uint64_t first = again ? empty_.back() : next_slot_;
+  if (!slots_.add({.first = first, .end = first + bytes})) {
     return kNoHeap;
   }
-  next_slot_ = slot.end;
+  if (again) {
+    empty_.cut(empty_.size() - 1);
+  } else {
+    next_slot_ = first + bytes;
+  }
   taken_since_reclaim_ += length;
-  return slot.first + shift;
+  return first + shift;
 }
 
 std::uint64_t ArenaFile::take_place(std::uint64_t address, std::uint64_t length) const {
@@ -123,11 +128,11 @@ int ArenaFile::punch(std::uint64_t offset, std::uint64_t length) const {
              : errno;
 }
 
-// Frees slots that are neither mapped nor used by a registration: the program has released their
-// memory. Most are freed when they are unmapped (mapping_change.h). Searching costs a pass over all
-// mappings, so it is done when as much was converted since the last time as was in use then. Two
-// passes: one could miss a mapping that mremap moves meanwhile from a part not yet searched to one
-// already searched.
+// Frees slots that are neither mapped nor used by a registration, so that they are used again: the
+// program has released their memory. Most are freed when they are unmapped (mapping_change.h).
+// Searching costs a pass over all mappings, so it is done when as much was converted since the last
+// time as was in use then. Two passes: one could miss a mapping that mremap moves meanwhile from a
+// part not yet searched to one already searched.
 void ArenaFile::reclaim() {
   taken_since_reclaim_ = 0;
   GrowingArray<Run> mapped;
@@ -163,8 +168,9 @@ void ArenaFile::reclaim() {
       at = std::max(at, run->end);
       used = true;
     }
-    if (at < slot.end) {
-      (void)punch(at, slot.end - at);
+    const bool emptied = at >= slot.end || punch(at, slot.end - at) == 0;
+    if (!used && emptied && slot.end - slot.first == kSlot) {
+      (void)empty_.add(slot.first);  // without room for it, it isn't used again
     }
     return !used;
   };

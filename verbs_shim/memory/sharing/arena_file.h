@@ -61,8 +61,8 @@ class ArenaFile {
 
   // An unused place for `length` bytes that will be mapped at `address`, congruent to it modulo 2
   // MiB so that the kernel may use huge pages. First frees memory that the program has unmapped, if
-  // that may be much. REQUIRES: !on_demand(). kNoPlace: the process has registered new memory too
-  // often. kNoHeap: there is no memory to note it. kTooMany: slots_max() are in use.
+  // that may be much. REQUIRES: !on_demand(). kNoPlace: the file has no such room left. kNoHeap:
+  // there is no memory to note it. kTooMany: slots_max() are in use.
   static constexpr std::uint64_t kNoPlace = ~std::uint64_t{0};
   static constexpr std::uint64_t kNoHeap = kNoPlace - 1;
   static constexpr std::uint64_t kTooMany = kNoPlace - 2;
@@ -105,7 +105,8 @@ class ArenaFile {
   bool on_demand_ = false;
   SlotPins pins_;
   std::uint64_t next_slot_ = 0;
-  GrowingArray<Slot> slots_;               // in use, ascending
+  GrowingArray<Slot> slots_;               // in use
+  GrowingArray<std::uint64_t> empty_;      // single slots that were in use, by their starts
   std::uint64_t taken_since_reclaim_ = 0;  // bytes
   std::uint64_t reclaim_at_ = 64ULL << 20U;
   std::uint64_t refused_ = 0;  // times that too many were in use, since a search found many unused

@@ -133,6 +133,7 @@ std::uint64_t RangeDescriber::convert(std::uint64_t first, std::uint64_t end, Me
           "fewer and larger buffers, or raise vm.max_map_count");
       return first;
     case ArenaFile::kNoPlace:
+      sink_->not_converted("the file that shared memory lies in has no room left");
       return first;
     default:
       break;
