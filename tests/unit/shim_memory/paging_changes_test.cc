@@ -62,6 +62,23 @@ bool is_writable(const std::uint64_t* page) {
          (area.protection & PROT_WRITE) != 0;
 }
 
+// Memory that is moved keeps its place, so each move takes places away from the arena.
+TEST_F(PagingChanges, AreWithoutEnd) {
+  constexpr int kMoves = 150'000;
+  std::uint64_t* const before = map_known(31);
+  for (int move = 0; move < kMoves; ++move) {
+    shim::ArenaFile::next_generation();
+    if (move % (kMoves / 3) == 0) {
+      std::uint64_t* const memory = map_known(32);
+      EXPECT_TRUE(daemon_.store(memory, 5));
+      EXPECT_EQ(memory[0], 5U);
+      ::munmap(memory, kBytes);
+    }
+  }
+  EXPECT_EQ(daemon_.load(before), 31U);
+  ::munmap(before, kBytes);
+}
+
 // Not even if the daemon has asked for the memory in which the shim notes what it has described,
 // which a fault at an implicit region's address may lead to.
 TEST_F(PagingChanges, AChildOfABareForkAnnouncesNothing) {

@@ -46,6 +46,7 @@ ArenaFile ArenaFile::make(std::uint64_t page_size, bool on_demand) {
   ArenaFile arena;
   arena.page_size_ = page_size;
   arena.on_demand_ = on_demand;
+  arena.first_generation_ = generation.load(std::memory_order_relaxed);
   UniqueFd memfd(::memfd_create("uroce-memory", flags_for(page_size)));
   const auto size = static_cast<off_t>(page_size == kPage ? kFileMax : kFileMax - page_size + 1);
   if (memfd.valid() && arena.pins_.open() && ::ftruncate(memfd.get(), size) == 0 &&
@@ -111,8 +112,7 @@ std::uint64_t ArenaFile::take_slot(std::uint64_t address, std::uint64_t length) 
 }
 
 std::uint64_t ArenaFile::take_place(std::uint64_t address, std::uint64_t length) const {
-  constexpr std::uint64_t kGenerations = (1ULL << (63U - kAddressBits)) - 1;
-  const std::uint64_t now = generation.load(std::memory_order_relaxed);
+  const std::uint64_t now = own_generation();
   const std::uint64_t offset = now << kAddressBits | address;
   // Removes pages that an earlier mapping at these addresses has left in the file.
   if (now >= kGenerations || punch(offset, length) != 0) {
@@ -183,7 +183,7 @@ std::uint32_t ArenaList::find_or_make(std::uint64_t page_size, bool on_demand) {
   const std::uint32_t count = size();
   for (std::uint32_t i = 0; i < count; ++i) {
     if (arenas_[i].page_size() == page_size && arenas_[i].on_demand() == on_demand &&
-        arenas_[i].intact()) {
+        arenas_[i].intact() && !arenas_[i].used_up()) {
       return i;
     }
   }

@@ -11,7 +11,7 @@
 // enlarged by mremap (realloc) finds zeroes behind it instead of other memory's pages. Memory that
 // is shared on demand, a chunk at a time, is in separate arenas where an address is its own offset:
 // adjacent chunks then form one mapping, here and in the daemon. Memory moved by mremap keeps its
-// pages, so the arena then continues in its next 128 TiB.
+// pages, so the arena then continues in its next 128 TiB, and after 65,535 moves in another arena.
 
 #include <sys/sysmacros.h>
 
@@ -80,6 +80,8 @@ class ArenaFile {
   static constexpr std::uint64_t address_of(std::uint64_t place) {
     return place & ((1ULL << kAddressBits) - 1);
   }
+  // Whether memory was moved too often for it: a new arena has places.
+  [[nodiscard]] bool used_up() const { return on_demand_ && own_generation() >= kGenerations; }
   // Memory was moved away from the address of its place.
   static void next_generation() { generation.fetch_add(1, std::memory_order_relaxed); }
 
@@ -89,11 +91,15 @@ class ArenaFile {
 
  private:
   static constexpr unsigned kAddressBits = 47;
+  static constexpr std::uint64_t kGenerations = (1ULL << (63U - kAddressBits)) - 1;
   struct Slot {
     std::uint64_t first;
     std::uint64_t end;
   };
 
+  [[nodiscard]] std::uint64_t own_generation() const {
+    return generation.load(std::memory_order_relaxed) - first_generation_;
+  }
   bool too_many();
   void reclaim();
 
@@ -103,6 +109,7 @@ class ArenaFile {
   VerifiedDescriptor memfd_;
   std::uint64_t page_size_ = 0;
   bool on_demand_ = false;
+  std::uint64_t first_generation_ = 0;
   SlotPins pins_;
   std::uint64_t next_slot_ = 0;
   GrowingArray<Slot> slots_;               // in use

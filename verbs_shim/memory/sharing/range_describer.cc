@@ -115,6 +115,8 @@ std::uint64_t RangeDescriber::convert(std::uint64_t first, std::uint64_t end, Me
   }
   const std::uint32_t index = state_->arenas.find_or_make(area_.page_size, wanted_.on_demand);
   if (index == ArenaList::kArenasMax) {
+    sink_->not_converted(
+        "the system refuses a file for shared memory, or the process has 16 of them");
     return first;
   }
   ArenaFile& arena = state_->arenas[index];
