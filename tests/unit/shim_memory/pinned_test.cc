@@ -192,6 +192,30 @@ TEST(Pinned, UnmappedMemoryIsFreedAtOnce) {
   shim::release_memory(elsewhere);
 }
 
+// However many registrations have shared it.
+TEST(Pinned, UnmappedMemoryOfManyPiecesIsFreedAtOnce) {
+  if (!is_fresh_process()) {
+    return;
+  }
+  constexpr std::size_t kPieces = 300;
+  constexpr std::size_t kBytes = 2 * kPieces * kPage;
+  for (const bool replaced : {false, true}) {
+    std::uint64_t* const memory = map_filled(kBytes);
+    for (std::size_t i = 0; i < kPieces; ++i) {
+      convert(memory + 2 * i * kWords, kPage);
+    }
+    ASSERT_EQ(bytes_in_arena(), kPieces * kPage);
+    if (replaced) {
+      ASSERT_EQ(::mmap(memory, kBytes, PROT_READ | PROT_WRITE,
+                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0),
+                memory);
+    } else {
+      ASSERT_EQ(::munmap(memory, kBytes), 0);
+    }
+    EXPECT_EQ(bytes_in_arena(), 0U);
+  }
+}
+
 TEST(Pinned, TheBreakCanBeLowered) {
   if (!is_fresh_process()) {
     return;

@@ -74,37 +74,4 @@ UnannouncedChange::~UnannouncedChange() {
   errno = error;
 }
 
-ArenaRuns::ArenaRuns(SharingState& state, const Change& change, AddressWatch::Range range)
-    : state_(state) {
-  if (change.forks()) {
-    return;
-  }
-  MappedArea area;
-  for (std::uint64_t at = range.start; at < range.end && count_ < kRunsMax; at = area.end) {
-    if (!change.map().at_or_above(at, &area) || area.start >= range.end) {
-      return;
-    }
-    const std::uint32_t owner = state_.arenas.owner_of(area);
-    if (owner == ArenaList::kArenasMax) {
-      continue;
-    }
-    const std::uint64_t first = std::max(at, area.start);
-    const Run run{.arena = owner,
-                  .offset = area.offset + (first - area.start),
-                  .length = std::min(range.end, area.end) - first};
-    // Pinned memory may still be registered: then its pages are shared with peers, too.
-    if (!state_.arenas[owner].pins().any(run.offset, run.length)) {
-      runs_[count_++] = run;
-    }
-  }
-}
-
-void ArenaRuns::punch() const {
-  const int error = errno;
-  for (unsigned i = 0; i < count_; ++i) {
-    (void)state_.arenas[runs_[i].arena].punch(runs_[i].offset, runs_[i].length);
-  }
-  errno = error;
-}
-
 }  // namespace uroce::shim

@@ -85,24 +85,4 @@ class UnannouncedChange {
   unsigned place_;
 };
 
-// The arena ranges that an address range maps, collected before it is unmapped.
-class ArenaRuns {
- public:
-  // REQUIRES: `range` belongs to the change.
-  ArenaRuns(SharingState& state, const Change& change, AddressWatch::Range range);
-  // Frees their pages. If there are more runs than fit, or the process forks, the rest stays until
-  // its place is reused.
-  void punch() const;
-
- private:
-  static constexpr unsigned kRunsMax = 64;
-  struct Run {
-    std::uint32_t arena;
-    std::uint64_t offset, length;
-  };
-  SharingState& state_;
-  Run runs_[kRunsMax];
-  unsigned count_ = 0;
-};
-
 }  // namespace uroce::shim

@@ -6,6 +6,7 @@
 #include <cstdarg>
 
 #include "base/page.h"
+#include "verbs_shim/memory/hooks/arena_runs.h"
 #include "verbs_shim/memory/hooks/mapping_change.h"
 #include "verbs_shim/memory/hooks/move_mapping.h"
 #include "verbs_shim/memory/sharing/kernel_calls.h"

@@ -6,6 +6,7 @@
 #include <cerrno>
 
 #include "base/page.h"
+#include "verbs_shim/memory/hooks/arena_runs.h"
 #include "verbs_shim/memory/hooks/memory_calls.h"
 #include "verbs_shim/memory/sharing/kernel_calls.h"
 

@@ -10,6 +10,7 @@ namespace uroce::shim {
 namespace {
 
 DoneOrRefusal open_address_watch(SharingState& state) {
+  state.run_rooms.open();
   if (!state.watch.open()) {
     return Refusal{ENOMEM, "no memory for the table of watched addresses"};
   }

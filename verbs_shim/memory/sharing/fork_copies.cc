@@ -187,6 +187,7 @@ void after_fork_in_child() {
   IsolatedThread::forget_all();
   sharing->watch.reset();
   sharing->invalidations.reset();
+  sharing->run_rooms.reset();
   forget_locked_memory();
   if (child_copies) {
     sharing->fork_wait.end();

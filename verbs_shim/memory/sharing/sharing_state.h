@@ -10,6 +10,7 @@
 #include "verbs_shim/memory/sharing/fork_wait.h"
 #include "verbs_shim/memory/sharing/invalidations.h"
 #include "verbs_shim/memory/sharing/memory_map.h"
+#include "verbs_shim/memory/sharing/run_rooms.h"
 
 namespace uroce::shim {
 
@@ -26,6 +27,7 @@ struct SharingState {
   AddressWatch watch;
   MemoryMap maps[AddressWatch::kChangersMax];  // one per place in the watch
   Invalidations invalidations;
+  RunRooms run_rooms;
 };
 
 // One per process. Never destroyed: the program may register memory until it exits.
