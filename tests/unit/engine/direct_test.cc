@@ -3,7 +3,6 @@
 
 #include <gtest/gtest.h>
 
-#include <algorithm>
 #include <array>
 #include <cstring>
 #include <functional>
@@ -11,95 +10,12 @@
 #include <string>
 #include <vector>
 
-#include "tests/unit/engine/many_pairs.h"
+#include "tests/unit/engine/both_ways.h"
 
 namespace uroce::test {
 namespace {
 
 using abi::WrOpcode;
-
-// What programs and peers can observe of a run.
-struct Seen {
-  std::vector<std::string> completions;
-  std::vector<std::byte> bytes;
-  std::vector<std::uint32_t> psns;
-  std::vector<EventLog::Entry> events;
-  abi::WcStatus failure = abi::WcStatus::kSuccess;  // of the first work request that failed
-};
-
-std::string describe(const char* who, const abi::Cqe& cqe) {
-  return std::string(who) + " " + std::to_string(cqe.wr_id) + " status " +
-         std::to_string(static_cast<int>(cqe.status)) + " opcode " +
-         std::to_string(static_cast<int>(cqe.opcode)) + " length " + std::to_string(cqe.byte_len) +
-         " immediate " + std::to_string(cqe.immediate) + " flags " + std::to_string(cqe.wc_flags) +
-         " from " + std::to_string(cqe.src_qp) + " why " + std::to_string(cqe.vendor_err);
-}
-
-Seen seen(OneDaemon& daemon) {
-  Seen all;
-  for (auto* end : {&daemon.pair.a, &daemon.pair.b}) {
-    const char* name = end == &daemon.pair.a ? "a" : "b";
-    while (const auto cqe = end->poll_send()) {
-      all.completions.push_back(describe(name, *cqe));
-      all.failure = all.failure == abi::WcStatus::kSuccess ? cqe->status : all.failure;
-    }
-    while (const auto cqe = end->poll_recv()) {
-      all.completions.push_back(describe(name, *cqe) + " (received)");
-      all.failure = all.failure == abi::WcStatus::kSuccess ? cqe->status : all.failure;
-    }
-    all.bytes.insert(all.bytes.end(), end->memory.begin(), end->memory.end());
-    all.psns.push_back(end->qp().send_psn());
-    all.psns.push_back(end->qp().expected_psn());
-    all.psns.push_back(static_cast<std::uint32_t>(end->qp().state()));
-    all.psns.push_back(end->send_consumer());
-    all.events.insert(all.events.end(), end->events.entries.begin(), end->events.entries.end());
-  }
-  return all;
-}
-
-using Act = std::function<void(OneDaemon&)>;
-
-// Does the same with frames and without, and expects that the first work request to fail does so
-// with `failure`; returns the number of messages that went without frames.
-std::uint64_t both_ways(const Act& act, const PairConfig& config = small_memory(),
-                        abi::WcStatus failure = abi::WcStatus::kSuccess) {
-  std::vector<Seen> runs;
-  std::uint64_t direct = 0;
-  for (const bool without_frames : {false, true}) {
-    OneDaemon daemon(without_frames, config);
-    fill_pattern(daemon.pair.a.memory, 5);
-    fill_pattern(daemon.pair.b.memory, 6);
-    act(daemon);
-    daemon.settle(true);
-    runs.push_back(seen(daemon));
-    direct = daemon.pair.a.qp().counters().direct_messages +
-             daemon.pair.b.qp().counters().direct_messages;
-    EXPECT_TRUE(without_frames || direct == 0);
-  }
-  EXPECT_EQ(runs[0].completions, runs[1].completions);
-  EXPECT_EQ(runs[0].psns, runs[1].psns);
-  EXPECT_TRUE(runs[0].bytes == runs[1].bytes);
-  EXPECT_TRUE(runs[0].events == runs[1].events);
-  EXPECT_FALSE(runs[0].completions.empty());
-  EXPECT_EQ(runs[0].failure, failure);
-  return direct;
-}
-
-abi::SendWr with_immediate(WrOpcode opcode, std::uint64_t id, Endpoint& remote) {
-  abi::SendWr wr = rdma_wr(id, opcode, remote, 4'096);
-  wr.immediate = 0x1234'5678;
-  wr.flags = abi::kSignaled | abi::kSolicited;
-  return wr;
-}
-
-void post_receives(OneDaemon& daemon, std::uint32_t count, std::uint32_t length) {
-  for (std::uint32_t i = 0; i < count; ++i) {
-    const abi::Sge sges[] = {
-        daemon.pair.b.sge(std::size_t{i} * length, length / 4),
-        daemon.pair.b.sge(std::size_t{i} * length + length / 4 + 3, length - length / 4 - 3)};
-    daemon.pair.b.post_recv(100 + i, sges);
-  }
-}
 
 TEST(Direct, WritesOfAllLengths) {
   constexpr std::size_t kLengths[] = {0, 1, 8, 1'023, 1'024, 1'025, 4'096, 70'000, 200'000};
@@ -195,123 +111,6 @@ TEST(Direct, BothDirectionsAndTheWrapOfPsns) {
                        }
                      },
                      config));
-}
-
-// Requests that must go as frames, because they are refused or have to wait, and what follows them.
-
-TEST(Direct, ABadKeyFailsAsInFrames) {
-  EXPECT_EQ(1U, both_ways(
-                    [](OneDaemon& daemon) {
-                      daemon.post_write(1, 5'000);
-                      const abi::Sge sge = daemon.pair.a.sge(0, 5'000);
-                      abi::SendWr wr = rdma_wr(2, WrOpcode::kRdmaWrite, daemon.pair.b, 0);
-                      wr.rkey += 1;
-                      daemon.post(wr, {&sge, 1});
-                      daemon.post_write(3, 8);
-                    },
-                    small_memory(), abi::WcStatus::kRemAccessErr));
-}
-
-TEST(Direct, AWriteBeyondItsRegionStoresNothing) {
-  both_ways(
-      [](OneDaemon& daemon) {
-        const abi::Sge sges[] = {daemon.pair.a.sge(0, 4'000), daemon.pair.a.sge(9'000, 1'000)};
-        daemon.post(rdma_wr(1, WrOpcode::kRdmaWrite, daemon.pair.b, kSmallMemory - 4'999), sges);
-        const std::vector<std::byte> before(daemon.pair.b.memory.begin(),
-                                            daemon.pair.b.memory.end());
-        daemon.settle();
-        EXPECT_TRUE(std::equal(before.begin(), before.end(), daemon.pair.b.memory.begin()));
-      },
-      small_memory(), abi::WcStatus::kRemAccessErr);
-}
-
-TEST(Direct, ABadLocalKeyFailsAsInFrames) {
-  both_ways(
-      [](OneDaemon& daemon) {
-        abi::Sge sge = daemon.pair.a.sge(0, 5'000);
-        sge.lkey += 1;
-        daemon.post(rdma_wr(1, WrOpcode::kRdmaWrite, daemon.pair.b, 0), {&sge, 1});
-        daemon.post_write(2, 8);
-      },
-      small_memory(), abi::WcStatus::kLocProtErr);
-}
-
-TEST(Direct, ReadsAndAtomicsThatAreRefusedFailAsInFrames) {
-  for (const WrOpcode opcode : {WrOpcode::kRdmaRead, WrOpcode::kAtomicFetchAndAdd}) {
-    both_ways(
-        [opcode](OneDaemon& daemon) {
-          const abi::Sge sge = daemon.pair.a.sge(0, 8);
-          abi::SendWr wr = rdma_wr(1, opcode, daemon.pair.b, kSmallMemory - 8);
-          daemon.post(wr, {&sge, 1});
-          wr.remote_address += 8;
-          daemon.post(wr, {&sge, 1});
-        },
-        small_memory(), abi::WcStatus::kRemAccessErr);
-  }
-}
-
-TEST(Direct, AReadIntoMemoryThatMayNotBeWrittenFailsAsInFrames) {
-  PairConfig config = small_memory();
-  config.a.access = kAccessRemoteRead;
-  both_ways(
-      [](OneDaemon& daemon) {
-        const abi::Sge sge = daemon.pair.a.sge(0, 4'000);
-        daemon.post(rdma_wr(1, WrOpcode::kRdmaRead, daemon.pair.b, 0), {&sge, 1});
-      },
-      config, abi::WcStatus::kLocProtErr);
-}
-
-TEST(Direct, AReceiveThatIsTooShortFailsAsInFrames) {
-  both_ways(
-      [](OneDaemon& daemon) {
-        post_receives(daemon, 2, 4'000);
-        const abi::Sge sge = daemon.pair.a.sge(0, 4'001);
-        daemon.post(send_wr(1, WrOpcode::kSend), {&sge, 1});
-        daemon.post(send_wr(2, WrOpcode::kSend), {});
-      },
-      small_memory(), abi::WcStatus::kRemInvReqErr);
-}
-
-TEST(Direct, AReceiveThatComesLateIsWaitedFor) {
-  const auto act = [](OneDaemon& daemon) {
-    const abi::Sge sge = daemon.pair.a.sge(0, 9'000);
-    for (std::uint64_t i = 0; i < 3; ++i) {
-      daemon.post(send_wr(i, WrOpcode::kSend), {&sge, 1});
-    }
-    daemon.settle();
-    post_receives(daemon, 3, 10'000);
-  };
-  EXPECT_GE(both_ways(act), 1U);
-}
-
-TEST(Direct, ASendInvalidatesOnlyWhatItMay) {
-  both_ways(
-      [](OneDaemon& daemon) {
-        post_receives(daemon, 2, 4'000);
-        const abi::Sge sge = daemon.pair.a.sge(0, 400);
-        abi::SendWr wr = send_wr(1, WrOpcode::kSendWithInv);
-        wr.immediate = daemon.pair.b.key();  // a region's: can't be
-        daemon.post(wr, {&sge, 1});
-      },
-      small_memory(), abi::WcStatus::kRemInvReqErr);
-}
-
-TEST(Direct, UnreliableConnections) {
-  PairConfig config = small_memory();
-  config.a.type = config.b.type = QpType::kUc;
-  const auto act = [](OneDaemon& daemon) {
-    daemon.post_write(1, 100'000);
-    const abi::Sge sge = daemon.pair.a.sge(0, 9'000);
-    daemon.post(send_wr(2, WrOpcode::kSend), {&sge, 1});  // no receive: lost
-    daemon.settle();
-    post_receives(daemon, 1, 10'000);
-    daemon.post(send_wr(3, WrOpcode::kSend), {&sge, 1});
-    abi::SendWr wr = rdma_wr(4, WrOpcode::kRdmaWrite, daemon.pair.b, 0);
-    wr.rkey += 1;  // refused: lost
-    daemon.post(wr, {&sge, 1});
-    daemon.post_write(5, 50'000, 100'000);
-  };
-  EXPECT_GE(both_ways(act, config), 1U);
 }
 
 // After messages had to go as frames they go directly again, even while new ones are posted.
