@@ -1,10 +1,13 @@
 #include "mmu/copies/copy.h"
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cstring>
 #include <mutex>
 
+#include "mmu/copies/forward_copy.h"
+#include "mmu/copies/small_copy.h"
 #include "mmu/proc_mem/proc_mem.h"
 
 namespace uroce {
@@ -20,6 +23,16 @@ std::mutex& remote_lock(std::uint64_t address) {
 }
 
 std::uint64_t* word(const Span& span) { return reinterpret_cast<std::uint64_t*>(span.host); }
+
+bool overlap(const std::byte* a, const std::byte* b, std::size_t length) {
+  const auto first = reinterpret_cast<std::uintptr_t>(a);
+  const auto second = reinterpret_cast<std::uintptr_t>(b);
+  return std::max(first, second) - std::min(first, second) < length;
+}
+
+bool move_guarded(std::byte* destination, const std::byte* source, std::size_t length) {
+  return guarded([&] { std::memmove(destination, source, length); });
+}
 
 }  // namespace
 
@@ -43,7 +56,19 @@ bool copy_to(const Region& region, const Span& destination, const std::byte* sou
 }
 
 bool copy_mapped(std::byte* destination, const std::byte* source, std::size_t length) {
-  return guarded([&] { std::memmove(destination, source, length); });
+  if (length <= kSmallCopyMax) {
+    return length == 0 || copy_small(destination, source, length);
+  }
+  if (overlap(destination, source, length)) {
+    return move_guarded(destination, source, length);
+  }
+  if (length <= kForwardCopyMax) {
+    return copy_forward(destination, source, length);
+  }
+  // Stores of what follows memmove() aren't seen before its own, whichever instructions it uses.
+  const std::size_t body = length - kForwardCopyMin;
+  return move_guarded(destination, source, body) &&
+         copy_forward(destination + body, source + body, kForwardCopyMin);
 }
 
 // seq_cst on mapped words: the program's processor and other workers see one order of all atomics,

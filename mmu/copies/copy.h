@@ -19,7 +19,10 @@ void install_copy_guard();
 [[nodiscard]] bool copy_from(const Region& region, const Span& source, std::byte* destination);
 [[nodiscard]] bool copy_to(const Region& region, const Span& destination, const std::byte* source);
 
-// The same between bytes that are mapped; either may be a program's, and they may overlap.
+// The same between bytes that are mapped; either may be a program's, and they may overlap. A
+// program that polls the destination sees the bytes of a packet (kForwardCopyMax) in order, each
+// once; of more than that, the last kForwardCopyMin bytes after all others. Where the two overlap,
+// no order is promised.
 [[nodiscard]] bool copy_mapped(std::byte* destination, const std::byte* source, std::size_t length);
 
 // 64-bit atomics on 8 bytes of a span, host order. Atomic against other queue pairs of this

@@ -6,6 +6,7 @@
 
 #include "base/check.h"
 #include "mmu/copies/copy.h"
+#include "mmu/copies/forward_copy.h"
 #include "mmu/copies/small_copy.h"
 
 namespace uroce {
@@ -34,12 +35,18 @@ void call_previous_handler(int number, siginfo_t* info, void* context) {
   }
 }
 
+// Where a thread goes on that was in a copy whose instructions are known; nullptr: it was in none.
+const void* copy_failed(const void* instruction) {
+  const void* const failed = small_copy_failed(instruction);
+  return failed != nullptr ? failed : forward_copy_failed(instruction);
+}
+
 void on_bus_error(int number, siginfo_t* info, void* context) {
   // Positive codes are the kernel's, for the access that this thread was making. BUS_MCEERR_AO
   // doesn't concern an access.
   const bool access = info->si_code > 0 && info->si_code != BUS_MCEERR_AO;
   greg_t& instruction = static_cast<ucontext_t*>(context)->uc_mcontext.gregs[REG_RIP];
-  const void* const failed = small_copy_failed(reinterpret_cast<const void*>(instruction));
+  const void* const failed = copy_failed(reinterpret_cast<const void*>(instruction));
   if (access && failed != nullptr) {
     instruction = reinterpret_cast<greg_t>(failed);
     return;

@@ -2,7 +2,6 @@
 
 #include <gtest/gtest.h>
 #include <signal.h>
-#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -13,42 +12,12 @@
 
 #include "mmu/copies/small_copy.h"
 #include "mmu/proc_mem/proc_mem.h"
+#include "tests/unit/mmu/half_file.h"
 #include "tests/unit/mmu/local_region.h"
 #include "tests/unit/mmu/pages.h"
 
 namespace uroce::test {
 namespace {
-
-// A file of one page, mapped with two: accesses to the second page fault.
-class HalfFile {
- public:
-  HalfFile() : file_(::memfd_create("half", MFD_CLOEXEC)) {
-    EXPECT_EQ(::ftruncate(file_.get(), kPage), 0);
-    memory_ = map();
-  }
-  ~HalfFile() {
-    for (std::byte* mapping : {memory_, again_}) {
-      if (mapping != nullptr) {
-        ::munmap(mapping, 2 * kPage);
-      }
-    }
-  }
-  HalfFile(const HalfFile&) = delete;
-  HalfFile& operator=(const HalfFile&) = delete;
-  [[nodiscard]] std::byte* memory() const { return memory_; }
-  // Maps the file once more, at another address.
-  std::byte* map_again() { return again_ = map(); }
-
- private:
-  std::byte* map() {
-    return static_cast<std::byte*>(
-        ::mmap(nullptr, 2 * kPage, PROT_READ | PROT_WRITE, MAP_SHARED, file_.get(), 0));
-  }
-
-  UniqueFd file_;
-  std::byte* memory_ = nullptr;
-  std::byte* again_ = nullptr;
-};
 
 class Copy : public ::testing::Test {
  protected:
