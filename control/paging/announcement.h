@@ -21,6 +21,7 @@ struct Announcement {
   // Otherwise the range about to change: whole pages within a program's address space.
   std::uint64_t first = 0, end = 0;
   bool forget = false;  // the range will be mapped anew
+  bool keeps = false;   // with the same contents
 };
 
 // nullopt for an invalid record.
@@ -47,7 +48,8 @@ struct Announcement {
   return Announcement{.sequence = header.sequence,
                       .first = page_floor(address),
                       .end = page_ceil(address + length),
-                      .forget = wanted.reason != abi::InvalidateReason::kDrop};
+                      .forget = wanted.reason != abi::InvalidateReason::kDrop,
+                      .keeps = wanted.reason == abi::InvalidateReason::kProtect};
 }
 
 }  // namespace uroce::control

@@ -79,7 +79,7 @@ TaskQueue::Task InvalidationThread::make_closing(const std::shared_ptr<Mirror>& 
 void InvalidationThread::forget(const std::shared_ptr<Mirror>& mirror, std::uint64_t first,
                                 std::uint64_t end) {
   tasks_->put([this, mirror, first, end] {
-    mirror->invalidate(kOurBlock, first, end, true);
+    mirror->invalidate(kOurBlock, first, end, true, true);
     mirror->unblock(kOurBlock);
     waiters_->retry_faults(mirror);
   });
@@ -156,17 +156,13 @@ bool InvalidationThread::receive_announcement(Channel& channel) {
          (receipt == ReceiveStatus::kRecord && on_record(channel, record));
 }
 
-void InvalidationThread::begin(Channel& channel, std::uint32_t block, std::uint64_t first,
-                               std::uint64_t end, bool forget) {
-  channel.under_way = channel.mirror->begin_invalidation(block, first, end, forget);
-}
-
 // None of the program's memory is in use any more.
 void InvalidationThread::close_memory(Channel& channel) {
   poll_.remove(channel.socket->get());
   channel.mirror->close();
   channel.closing = true;
-  begin(channel, kClosingBlock, 0, Mirror::kAddressEnd, true);
+  channel.under_way =
+      channel.mirror->begin_invalidation(kClosingBlock, 0, Mirror::kAddressEnd, true);
   waiters_->retry_faults(channel.mirror);
 }
 
@@ -206,7 +202,8 @@ bool InvalidationThread::on_record(Channel& channel, const Record& record) {
     return false;
   }
   channel.sequence = said->sequence;
-  begin(channel, block, said->first, said->end, said->forget);
+  channel.under_way =
+      channel.mirror->begin_invalidation(block, said->first, said->end, said->forget, said->keeps);
   return true;
 }
 

@@ -71,8 +71,6 @@ class InvalidationThread final : public PageRemover {
   void take_turn(Mirror* mirror);
   bool receive_announcement(Channel& channel);
   bool finish(Channel& channel);
-  static void begin(Channel& channel, std::uint32_t block, std::uint64_t first, std::uint64_t end,
-                    bool forget);
   void close_memory(Channel& channel);
   static void hang_up(const Channel& channel);
   void drop(Mirror* mirror);

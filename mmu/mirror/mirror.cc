@@ -164,7 +164,7 @@ Mirror::PageRun Mirror::find_run(std::uint64_t first, std::uint64_t end, bool wr
   return {.state = state,
           .first = first,
           .end = chunk->address + page * kPage,
-          .changes = change_count_,
+          .changes = changes(),
           .anonymous = (kind & 2U) != 0};
 }
 

@@ -29,6 +29,7 @@
 #include "mmu/access.h"
 #include "mmu/faults/fault_quota.h"
 #include "mmu/faults/fault_statistics.h"
+#include "mmu/mirror/change_list.h"
 #include "mmu/mirror/stepped_charge.h"
 #include "mmu/region.h"
 #include "shares/shares.h"
@@ -103,6 +104,13 @@ class Mirror {
   // Workers: the longest run at `address` that is resident and contiguous here, at most `length`
   // bytes; kNotResident if there is none. REQUIRES: length != 0.
   Access find(std::uint64_t address, std::uint64_t length, bool write, Span* span) const;
+  // Workers: whether the program has unmapped or dropped a page of [first, end) after find()
+  // granted it, in a turn in which changes() was `since`. Also true when that is too long ago to
+  // know. An invalidation can't end before that turn, and its end counts as a change, too.
+  // REQUIRES: find() grants the range again.
+  [[nodiscard]] bool emptied(std::uint64_t since, std::uint64_t first, std::uint64_t end) const {
+    return changes_.touches(ChangeList::Kind::kContents, since, first, end);
+  }
   // Workers: populates the page at `address` if that doesn't block: an arena's page that the
   // program has described, on a machine without swap (where such a page is in memory, or doesn't
   // exist yet), while no other thread has the mirror's mutex. False: take a fault.
@@ -141,7 +149,7 @@ class Mirror {
   PageRun find_run(std::uint64_t first, std::uint64_t end, bool write);
 
   // The number of changes so far: to be passed to describe() with the program's later answer.
-  std::uint64_t changes();
+  [[nodiscard]] std::uint64_t changes() const { return changes_.count(); }
   // Was a page of the range invalidated, or an invalidation of it over, since changes() said
   // `since`? Also true when that is too long ago to know.
   bool changed(std::uint64_t since, std::uint64_t first, std::uint64_t end);
@@ -163,9 +171,11 @@ class Mirror {
   // The invalidation thread.
 
   // Clears the bits of a range and returns when no worker holds anything of it. `forget`: the
-  // program must describe it again. Until unblock(id), faults there find kBlocked. False: a worker
-  // hangs and may hold something of it, so the daemon's mappings of it stay.
-  bool invalidate(std::uint32_t id, std::uint64_t first, std::uint64_t end, bool forget);
+  // program must describe it again. `keeps`: its contents stay. Until unblock(id), faults there
+  // find kBlocked. False: a worker hangs and may hold something of it, so the daemon's mappings of
+  // it stay.
+  bool invalidate(std::uint32_t id, std::uint64_t first, std::uint64_t end, bool forget,
+                  bool keeps = false);
   // The same in slices of bounded time each; between two of them others can use the mirror, and the
   // caller may serve other programs. The whole range is blocked from the beginning.
   struct Invalidation {
@@ -176,7 +186,7 @@ class Mirror {
   static constexpr std::size_t kSliceChunks = 256;       // chunks that change
   static constexpr std::size_t kSliceLooks = 1U << 16U;  // chunks examined, existing or not
   Invalidation begin_invalidation(std::uint32_t id, std::uint64_t first, std::uint64_t end,
-                                  bool forget);
+                                  bool forget, bool keeps = false);
   bool clear_next_slice(Invalidation& invalidation);  // false: that was the last slice
   void unblock(std::uint32_t id);
   // Releases at least `bytes` of the coldest resident pages, if there are as many; returns the
@@ -246,11 +256,7 @@ class Mirror {
   struct Block {
     std::uint32_t id;
     std::uint64_t first, end;
-  };
-  // Enough for those that happen while a program answers a request.
-  static constexpr std::size_t kChangesKept = 1'024;
-  struct Change {
-    std::uint64_t first, end;
+    ChangeList::Kind kind;
   };
 
   Segment* segment_of(std::uint64_t address);
@@ -270,7 +276,6 @@ class Mirror {
   void unmap_others(const Chunk& chunk);
   Chunk* chunk_for_inline(std::uint64_t first, bool write);
   [[nodiscard]] bool blocked(std::uint64_t first, std::uint64_t end) const;
-  void note_change(std::uint64_t first, std::uint64_t end);
   [[nodiscard]] bool differs(std::uint64_t since, std::uint64_t first, std::uint64_t end) const;
   void describe_chunk(const MirrorPiece& piece, std::uint64_t first, std::uint64_t end,
                       std::uint64_t asked);
@@ -309,8 +314,7 @@ class Mirror {
   Charge addresses_;
   SteppedCharge notes_{64ULL << 10U};
   std::vector<Block> blocks_;
-  std::uint64_t change_count_ = 0;
-  std::array<Change, kChangesKept> changes_{};  // number n lies at n % kChangesKept
+  ChangeList changes_;  // of which workers read
   bool closed_ = false;
   std::vector<std::unique_ptr<Chunk>> unreclaimed_;  // removed, but perhaps used by a stuck worker
 };

@@ -64,18 +64,20 @@ bool Mirror::clear(Chunk& chunk, std::size_t first_page, std::size_t end_page, b
   return held;
 }
 
-bool Mirror::invalidate(std::uint32_t id, std::uint64_t first, std::uint64_t end, bool forget) {
-  Invalidation invalidation = begin_invalidation(id, first, end, forget);
+bool Mirror::invalidate(std::uint32_t id, std::uint64_t first, std::uint64_t end, bool forget,
+                        bool keeps) {
+  Invalidation invalidation = begin_invalidation(id, first, end, forget, keeps);
   while (clear_next_slice(invalidation)) {
   }
   return !invalidation.in_vain;
 }
 
 Mirror::Invalidation Mirror::begin_invalidation(std::uint32_t id, std::uint64_t first,
-                                                std::uint64_t end, bool forget) {
+                                                std::uint64_t end, bool forget, bool keeps) {
+  const ChangeList::Kind kind = keeps ? ChangeList::Kind::kAny : ChangeList::Kind::kContents;
   const std::lock_guard lock(mutex_);
-  blocks_.push_back({id, first, end});
-  note_change(first, end);
+  blocks_.push_back({id, first, end, kind});
+  changes_.note(kind, first, end);
   return {.next = first, .end = std::min(end, kAddressEnd), .forget = forget};
 }
 
@@ -191,34 +193,15 @@ void Mirror::unblock(std::uint32_t id) {
   const std::lock_guard lock(mutex_);
   for (const Block& block : blocks_) {
     if (block.id == id) {
-      note_change(block.first, block.end);
+      changes_.note(block.kind, block.first, block.end);
     }
   }
   std::erase_if(blocks_, [id](const Block& block) { return block.id == id; });
 }
 
-void Mirror::note_change(std::uint64_t first, std::uint64_t end) {
-  changes_[change_count_ % kChangesKept] = {first, end};
-  ++change_count_;
-}
-
 // Changed since, or about to be.
 bool Mirror::differs(std::uint64_t since, std::uint64_t first, std::uint64_t end) const {
-  if (change_count_ - since > kChangesKept || blocked(first, end)) {
-    return true;
-  }
-  for (std::uint64_t number = since; number < change_count_; ++number) {
-    const Change& change = changes_[number % kChangesKept];
-    if (first < change.end && change.first < end) {
-      return true;
-    }
-  }
-  return false;
-}
-
-std::uint64_t Mirror::changes() {
-  const std::lock_guard lock(mutex_);
-  return change_count_;
+  return changes_.touches(ChangeList::Kind::kAny, since, first, end) || blocked(first, end);
 }
 
 bool Mirror::changed(std::uint64_t since, std::uint64_t first, std::uint64_t end) {

@@ -58,7 +58,8 @@ struct ProcMemCopy {
   struct Segment {
     std::uint64_t address = 0;  // in the program
     std::size_t length = 0;
-    std::uint32_t key = 0;  // of the region that it is part of
+    std::uint32_t key = 0;      // of the region that it is part of
+    std::uint64_t changes = 0;  // kWrite, on demand: Mirror::changes() when bytes were collected
   };
 
   static constexpr std::size_t kBytesMax = 64U << 10U;

@@ -99,5 +99,5 @@ class Machine(HostileCase):
             self.daemon.expect_running()
             beside = victim.phase("beside")
             self.assertEqual(beside["errors"], [])
-        self.assertIn("or a full disk", self.uroce("errors", daemon=self.daemon).stdout)
+        self.assertIn("a full disk", self.uroce("errors", daemon=self.daemon).stdout)
         self.daemon.stop()

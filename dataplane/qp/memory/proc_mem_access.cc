@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/page.h"
+#include "dataplane/qp/memory/recheck.h"
 #include "mmu/mirror/mirror.h"
 
 namespace uroce {
@@ -74,29 +75,8 @@ void read_ahead(const MemoryScope& scope, ProcMemSlot& slow, const Region& regio
   }
 }
 
-// Whether the memory for which bytes were collected is still registered under the same keys. It may
-// have been deregistered since, and be in the program's use again: the packets after those that
-// touched it needn't have done so again.
-Access recheck_keys(const MemoryScope& scope, const ProcMemCopy& open) {
-  for (const ProcMemCopy::Segment& segment : open.segments) {
-    const Region* region = nullptr;
-    const Access access = scope.keys.check(segment.key, scope.pd, 0, 0, kAccessLocalWrite, &region);
-    if (access != Access::kGranted) {
-      return access;
-    }
-    const std::uint64_t distance = segment.address - region->program_address(region->iova());
-    if (distance >= region->length() || segment.length > region->length() - distance) {
-      return Access::kOutOfRange;
-    }
-  }
-  return Access::kGranted;
-}
-
 // kNotResident if there is no room now; the sink makes sure that the role is resumed.
-Access store_collected(const MemoryScope& scope, ProcMemSlot& slow) {
-  if (const Access access = recheck_keys(scope, *slow.open); access != Access::kGranted) {
-    return access;
-  }
+Access submit_collected(const MemoryScope& scope, ProcMemSlot& slow) {
   if (!set_off(scope, slow, &slow.open)) {
     return Access::kNotResident;
   }
@@ -106,10 +86,22 @@ Access store_collected(const MemoryScope& scope, ProcMemSlot& slow) {
   return Access::kGranted;
 }
 
-// The same where nothing can continue before the copy is done.
+// Where nothing can continue before the copy is submitted.
 Access store_or_park(const MemoryScope& scope, ProcMemSlot& slow) {
-  const Access access = store_collected(scope, slow);
+  if (const Access access = recheck(scope, *slow.open, true); access != Access::kGranted) {
+    return access;
+  }
+  const Access access = submit_collected(scope, slow);
   return access == Access::kNotResident ? park_for(scope, slow.open->first()) : access;
+}
+
+// Where it may as well be submitted later.
+Access store_if_possible(const MemoryScope& scope, ProcMemSlot& slow) {
+  Access access = recheck(scope, *slow.open, false);
+  if (access == Access::kGranted) {
+    access = submit_collected(scope, slow);
+  }
+  return access == Access::kNotResident ? Access::kGranted : access;
 }
 
 void mark_collected(ProcMemSlot& slow) {
@@ -129,14 +121,23 @@ void collect_anew(ProcMemSlot& slow) {
   slow.open->segments.back().length = slow.open_last;
 }
 
-bool goes_on(const ProcMemCopy::Segment& segment, const Region& region, const Span& span) {
-  return segment.key == region.key() && segment.address + segment.length == span.remote_address;
+// The part of memory that begins with a span, without bytes so far.
+ProcMemCopy::Segment segment_at(const Region& region, std::uint64_t address) {
+  return {.address = address,
+          .length = 0,
+          .key = region.key(),
+          .changes = region.mirror() == nullptr ? 0 : region.mirror()->changes()};
 }
 
-bool has_room(const ProcMemCopy& open, const Region& region, const Span& span) {
-  return open.program == region.program() && open.length + span.length <= ProcMemCopy::kBytesMax &&
-         (goes_on(open.segments.back(), region, span) ||
-          open.segments.size() < ProcMemCopy::kSegmentsMax);
+bool goes_on(const ProcMemCopy::Segment& segment, const ProcMemCopy::Segment& next) {
+  return segment.key == next.key && segment.changes == next.changes &&
+         segment.address + segment.length == next.address;
+}
+
+bool has_room(const ProcMemCopy& open, const Region& region, const ProcMemCopy::Segment& next,
+              std::size_t length) {
+  return open.program == region.program() && open.length + length <= ProcMemCopy::kBytesMax &&
+         (goes_on(open.segments.back(), next) || open.segments.size() < ProcMemCopy::kSegmentsMax);
 }
 
 }  // namespace
@@ -203,7 +204,8 @@ Access collect(const MemoryScope& scope, const Region& region, const Span& span,
   if (slow.ended) {
     return Access::kGranted;
   }
-  if (slow.open != nullptr && !has_room(*slow.open, region, span)) {
+  const ProcMemCopy::Segment segment = segment_at(region, span.remote_address);
+  if (slow.open != nullptr && !has_room(*slow.open, region, segment, span.length)) {
     if (const Access access = store_or_park(scope, slow); access != Access::kGranted) {
       return access;
     }
@@ -211,10 +213,11 @@ Access collect(const MemoryScope& scope, const Region& region, const Span& span,
   if (slow.open == nullptr) {
     slow.open =
         make_copy(ProcMemCopy::Kind::kWrite, region, span.remote_address, ProcMemCopy::kBytesMax);
+    slow.open->segments.back() = segment;
   }
   ProcMemCopy& open = *slow.open;
-  if (!goes_on(open.segments.back(), region, span)) {
-    open.segments.push_back({.address = span.remote_address, .length = 0, .key = region.key()});
+  if (!goes_on(open.segments.back(), segment)) {
+    open.segments.push_back(segment);
   }
   std::memcpy(open.bytes.get() + open.length, source, span.length);
   open.segments.back().length += span.length;
@@ -234,8 +237,7 @@ Access end_stores(const MemoryScope& scope, bool more) {
   if (more) {
     mark_collected(slow);
     const bool sets_off = slow.open_length >= ProcMemSlot::kSetOff && slow.storing == 0;
-    const Access access = sets_off ? store_collected(scope, slow) : Access::kGranted;
-    return access == Access::kNotResident ? Access::kGranted : access;  // it is submitted later
+    return sets_off ? store_if_possible(scope, slow) : Access::kGranted;
   }
   if (slow.open != nullptr) {
     if (const Access access = store_or_park(scope, slow); access != Access::kGranted) {
