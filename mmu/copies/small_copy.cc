@@ -6,9 +6,26 @@
 #include "base/sanitized.h"
 #include "mmu/copies/copy_guard.h"
 
-// For a length that isn't a power of two, two overlapping loads reach both ends. No stack and no
-// callee-saved register is touched, so leaving at any point in between is a return.
+// The bits of the length say which stores there are, the longest first; everything is loaded before
+// them. No stack and no callee-saved register is touched, so leaving at any point in between is a
+// return.
 asm(R"(
+    .macro uroce_load_if size, move, register
+    test    $\size, %edx
+    jz      9f
+    \move   (%rsi), \register
+    add     $\size, %rsi
+9:
+    .endm
+
+    .macro uroce_store_if size, move, register
+    test    $\size, %edx
+    jz      9f
+    \move   \register, (%rdi)
+    add     $\size, %rdi
+9:
+    .endm
+
     .pushsection .text
     .p2align 4
     .globl uroce_small_copy, uroce_small_copy_end, uroce_small_copy_failed
@@ -18,49 +35,41 @@ uroce_small_copy:
     .cfi_startproc
     endbr64
     cmp     $8, %rdx
-    jb      4f
-    cmp     $16, %rdx
-    ja      1f
+    jne     1f
     mov     (%rsi), %rax
-    mov     -8(%rsi,%rdx), %rcx
     mov     %rax, (%rdi)
-    mov     %rcx, -8(%rdi,%rdx)
     mov     $1, %eax
     ret
-1:  cmp     $32, %rdx
-    ja      2f
+1:  test    $(64 | 32), %edx
+    jz      3f
     movups  (%rsi), %xmm0
-    movups  -16(%rsi,%rdx), %xmm1
-    movups  %xmm0, (%rdi)
-    movups  %xmm1, -16(%rdi,%rdx)
-    mov     $1, %eax
-    ret
-2:  movups  (%rsi), %xmm0
     movups  16(%rsi), %xmm1
-    movups  -32(%rsi,%rdx), %xmm2
-    movups  -16(%rsi,%rdx), %xmm3
+    test    $64, %edx
+    jz      2f
+    movups  32(%rsi), %xmm2
+    movups  48(%rsi), %xmm3
     movups  %xmm0, (%rdi)
     movups  %xmm1, 16(%rdi)
-    movups  %xmm2, -32(%rdi,%rdx)
-    movups  %xmm3, -16(%rdi,%rdx)
+    movups  %xmm2, 32(%rdi)
+    movups  %xmm3, 48(%rdi)
     mov     $1, %eax
     ret
-4:  cmp     $4, %rdx
-    jb      5f
-    mov     (%rsi), %eax
-    mov     -4(%rsi,%rdx), %ecx
-    mov     %eax, (%rdi)
-    mov     %ecx, -4(%rdi,%rdx)
-    mov     $1, %eax
-    ret
-5:  mov     %rdx, %r8
-    shr     $1, %r8
-    movzbl  (%rsi), %eax
-    movzbl  (%rsi,%r8), %ecx
-    movzbl  -1(%rsi,%rdx), %r9d
-    mov     %al, (%rdi)
-    mov     %cl, (%rdi,%r8)
-    mov     %r9b, -1(%rdi,%rdx)
+2:  add     $32, %rsi
+3:  uroce_load_if 16, movups, %xmm2
+    uroce_load_if 8, movq, %rax
+    uroce_load_if 4, movl, %ecx
+    uroce_load_if 2, movzwl, %r8d
+    uroce_load_if 1, movzbl, %r9d
+    test    $32, %edx
+    jz      4f
+    movups  %xmm0, (%rdi)
+    movups  %xmm1, 16(%rdi)
+    add     $32, %rdi
+4:  uroce_store_if 16, movups, %xmm2
+    uroce_store_if 8, movq, %rax
+    uroce_store_if 4, movl, %ecx
+    uroce_store_if 2, movw, %r8w
+    uroce_store_if 1, movb, %r9b
     mov     $1, %eax
     ret
 uroce_small_copy_end:
@@ -70,6 +79,8 @@ uroce_small_copy_failed:
     .cfi_endproc
     .size uroce_small_copy, . - uroce_small_copy
     .popsection
+    .purgem uroce_load_if
+    .purgem uroce_store_if
 )");
 
 extern "C" {

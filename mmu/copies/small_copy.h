@@ -10,8 +10,9 @@ namespace uroce {
 
 inline constexpr std::size_t kSmallCopyMax = 64;
 
-// As memmove(): all is read before anything is written. False if the memory has vanished, and then
-// some of it may have been written. REQUIRES: 1 <= length <= kSmallCopyMax.
+// As memmove(): all is read before anything is written; but each byte is written once, after those
+// in front of it. False if the memory has vanished, and then some of it may have been written.
+// REQUIRES: 1 <= length <= kSmallCopyMax.
 [[nodiscard]] bool copy_small(std::byte* destination, const std::byte* source, std::size_t length);
 
 // For the SIGBUS handler: where the thread goes on that was in copy_small() at `instruction`;
