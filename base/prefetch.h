@@ -37,10 +37,15 @@ inline void prefetch_line(const void* address) {
   detail::prefetch_line<detail::kToFirstCache>(address);
 }
 // The same, and the line is taken from other processors' caches, so that a store needn't wait for
-// that. By name, since compilers use the instruction only where it is part of the target: x86-64-v2
-// hasn't got it, but all its processors decode it, and those since 2014 (all of AMD's) obey it.
+// that. On x86-64 by name, since compilers use the instruction only where it is part of the target:
+// x86-64-v2 hasn't got it, but all its processors decode it, and those since 2014 (all of AMD's)
+// obey it.
 inline void prefetch_line_to_write(const void* address) {
+#if defined(__x86_64__)
   asm volatile("prefetchw (%0)" : : "r"(address));
+#else
+  asm volatile("prfm pstl1keep, [%0]" : : "r"(address));
+#endif
 }
 
 // The lines that [start, start + bytes) lies in, save perhaps the last one if it doesn't begin with

@@ -8,6 +8,8 @@
 
 #include <atomic>
 
+#include "base/relax.h"
+
 namespace uroce {
 
 // Back-off while waiting for the holder. The holder may have been preempted, on a machine with few
@@ -16,7 +18,7 @@ class SpinWait {
  public:
   void wait() {
     if (++spins_ < kSpins) {
-      __builtin_ia32_pause();
+      relax_processor();
     } else {
       sched_yield();
     }

@@ -1,11 +1,11 @@
 // The control thread between requests: it polls for the next one for a moment, and then sleeps.
 
-#include <emmintrin.h>
 #include <sched.h>
 #include <sys/epoll.h>
 
 #include <algorithm>
 
+#include "base/relax.h"
 #include "control/server/server.h"
 
 namespace uroce::control {
@@ -38,7 +38,7 @@ int Server::wait(std::span<epoll_event> events) {
     if (polls && ++polls_ % kPollsBeforeYield == 0) {
       ::sched_yield();
     } else {
-      _mm_pause();
+      relax_processor();
     }
   }
   const int timeout = page_poller_.stop_all() ? milliseconds_to_deadline() : 0;

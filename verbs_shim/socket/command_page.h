@@ -4,7 +4,6 @@
 // while the daemon polls it (abi/command_page.h). One request at a time: the caller holds the
 // client's mutex.
 
-#include <emmintrin.h>
 #include <sched.h>
 
 #include <algorithm>
@@ -13,6 +12,7 @@
 #include <span>
 
 #include "abi/command_page.h"
+#include "base/relax.h"
 
 namespace uroce::shim {
 
@@ -40,7 +40,7 @@ class CommandPage {
   [[nodiscard]] bool wait(MoreTime&& more_time) {
     for (int looks = 1; state() == State::kRequested; ++looks) {
       if (looks % kPollsBeforeYield != 0) {
-        _mm_pause();
+        relax_processor();
         continue;
       }
       State expected = State::kRequested;
