@@ -32,11 +32,26 @@ struct ListedCall {
   CallBy who;
 };
 
-constexpr ListedCall kCalls[] = {
 #define UROCE_CALL(name, who) {#name, __NR_##name, CallBy::who},
+#define UROCE_NO_CALL(name, who)
+#if defined(__x86_64__)
+#define UROCE_CALL_AMD64 UROCE_CALL
+#define UROCE_CALL_ARM64 UROCE_NO_CALL
+constexpr std::uint32_t kArchitecture = AUDIT_ARCH_X86_64;
+#else
+#define UROCE_CALL_AMD64 UROCE_NO_CALL
+#define UROCE_CALL_ARM64 UROCE_CALL
+constexpr std::uint32_t kArchitecture = AUDIT_ARCH_AARCH64;
+#endif
+
+constexpr ListedCall kCalls[] = {
 #include "control/start/system_calls.def"
-#undef UROCE_CALL
 };
+
+#undef UROCE_CALL
+#undef UROCE_NO_CALL
+#undef UROCE_CALL_AMD64
+#undef UROCE_CALL_ARM64
 
 constexpr std::uint32_t kNumbersMax = 1'024;  // refused calls are reported once per number
 std::atomic<bool> calls_said[kNumbersMax];
@@ -66,7 +81,17 @@ void say_refused(const char* verdict, int number, const ListedCall* call) {
   }
 }
 
-// The call wasn't executed; it returns `result` instead.
+// What the call that a SIGSYS stands for returns to its thread.
+void set_result(void* context, int result) {
+  mcontext_t& registers = static_cast<ucontext_t*>(context)->uc_mcontext;
+#if defined(__x86_64__)
+  registers.gregs[REG_RAX] = result;
+#else
+  registers.regs[0] = static_cast<std::uint64_t>(std::int64_t{result});
+#endif
+}
+
+// The call wasn't executed; it returns -EPERM instead.
 void on_refused_call(int /*signal*/, siginfo_t* info, void* context) {
   const int number = info->si_syscall;
   const ListedCall* const call = find_call(static_cast<std::uint32_t>(number));
@@ -84,7 +109,7 @@ void on_refused_call(int /*signal*/, siginfo_t* info, void* context) {
   if (place >= kNumbersMax || !calls_said[place].exchange(true, std::memory_order_relaxed)) {
     say_refused("refused with EPERM", number, call);
   }
-  static_cast<ucontext_t*>(context)->uc_mcontext.gregs[REG_RAX] = -EPERM;
+  set_result(context, -EPERM);
 }
 
 std::uint32_t filter_verdict(CallFilter mode) {
@@ -114,11 +139,11 @@ bool is_allowed(const ListedCall& call, CallList list) {
 
 // The kernel caches decisions that depend on the number alone, so the length costs nothing.
 std::vector<sock_filter> program_for(CallFilter mode, CallList list) {
-  constexpr auto kArchitecture = static_cast<std::uint32_t>(offsetof(seccomp_data, arch));
+  constexpr auto kCallArchitecture = static_cast<std::uint32_t>(offsetof(seccomp_data, arch));
   constexpr auto kNumber = static_cast<std::uint32_t>(offsetof(seccomp_data, nr));
   std::vector<sock_filter> program = {
-      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, kArchitecture),
-      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, AUDIT_ARCH_X86_64, 1, 0),
+      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, kCallArchitecture),
+      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, kArchitecture, 1, 0),
       BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS),
       BPF_STMT(BPF_LD | BPF_W | BPF_ABS, kNumber),
   };
