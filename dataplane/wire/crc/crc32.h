@@ -61,10 +61,14 @@ using Crc32Cost = std::uint64_t (*)(const Crc32Kernel& kernel);
   return crc32_kernel().copy(state, destination, source, length, ahead);
 }
 
-// Each in a file of its own. REQUIRES, except for the portable one: the processor has it.
+// REQUIRES, except for the portable one: the processor has it.
 extern const Crc32Kernel kCrc32Portable;
+// Of amd64.
 extern const Crc32Kernel kCrc32Pclmul;
 extern const Crc32Kernel kCrc32Vpclmul256;
 extern const Crc32Kernel kCrc32Vpclmul;
+// Of arm64.
+extern const Crc32Kernel kCrc32Arm;
+extern const Crc32Kernel kCrc32ArmInterleaved;
 
 }  // namespace uroce
