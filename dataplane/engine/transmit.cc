@@ -13,7 +13,7 @@ namespace uroce {
 namespace {
 
 // A frame begins with its destination address, whose first byte has the multicast bit.
-constexpr std::uint64_t kAddressBits = (1ULL << 48U) - 1;
+constexpr std::uint64_t kMacBits = (1ULL << 48U) - 1;
 constexpr std::uint64_t kGroupBit = 1;
 static_assert(std::endian::native == std::endian::little);
 
@@ -158,7 +158,7 @@ void Worker::State::take_hairpins(PortState& port) {
   std::memcpy(&own, port.mac.bytes.data(), port.mac.bytes.size());
   for (std::uint32_t i = 0; i < tx.ready_count(); ++i) {
     Frame* frame = ready[i];
-    const std::uint64_t destination = first_bytes(frame->data) & kAddressBits;
+    const std::uint64_t destination = first_bytes(frame->data) & kMacBits;
     if (destination == own) {
       UROCE_CHECK(port.hairpin.size() < kHairpinMax);
       port.hairpin.push_back(frame);
@@ -190,8 +190,8 @@ void Worker::State::end_earlier_life(PortState& port, std::uint32_t qpn) {
   std::memcpy(&own, port.mac.bytes.data(), port.mac.bytes.size());
   const auto is_earlier = [&](Frame* frame) {
     return frame->sent_for.qpn == qpn ||
-           ((first_bytes(frame->data) & kAddressBits) == own &&
-            parse_headers(*frame) == Drop::kNone && frame->packet.dest_qpn == qpn);
+           ((first_bytes(frame->data) & kMacBits) == own && parse_headers(*frame) == Drop::kNone &&
+            frame->packet.dest_qpn == qpn);
   };
   TxBatch& tx = port.tx;
   std::uint32_t kept = 0;

@@ -14,12 +14,12 @@ namespace {
 
 // Space in front of a frame in its slot, so that the payload of most frames of a large message
 // (after untagged Ethernet, IPv4, UDP and a BTH alone) is aligned to a cache line.
-constexpr std::size_t kHeadroom = 128 - 54;
+constexpr std::size_t kSlotHeadroom = 128 - 54;
 
 // An odd number of cache lines: frames then spread over all sets of the caches.
 constexpr std::uint32_t stride_of(std::uint32_t capacity) {
-  return static_cast<std::uint32_t>(((kHeadroom + capacity + kCacheLine - 1) / kCacheLine | 1U) *
-                                    kCacheLine);
+  return static_cast<std::uint32_t>(
+      ((kSlotHeadroom + capacity + kCacheLine - 1) / kCacheLine | 1U) * kCacheLine);
 }
 
 }  // namespace
@@ -41,7 +41,7 @@ ShmLink::ShmLink(ShmMemory memory, std::uint16_t queues, std::uint32_t mtu, Spin
       lent_slots_(memory_.slots()),
       queues_(queues) {
   for (std::uint32_t slot = 0; slot < memory_.slots(); ++slot) {
-    pool_.add(slot, memory_.slot(slot) + kHeadroom).link = this;
+    pool_.add(slot, memory_.slot(slot) + kSlotHeadroom).link = this;
   }
 }
 
