@@ -16,12 +16,13 @@
 #include <cstdint>
 
 #include "abi/memory_piece.h"
+#include "base/page.h"
 
 namespace uroce::abi {
 
 inline constexpr std::uint32_t kPagingMagic = 0x75706167;            // "upag"
 inline constexpr std::uint64_t kPagingChunk = 2ULL << 20U;           // what is shared at a time
-inline constexpr std::uint64_t kPagingAddressEnd = 1ULL << 47U;      // of a program
+inline constexpr std::uint64_t kPagingAddressEnd = kAddressEnd;      // of a program
 inline constexpr std::uint32_t kSharedPiecesMax = 512;               // of one answer
 inline constexpr std::uint32_t kPagingDescriptorsMax = 64;           // of one record
 inline constexpr std::uint64_t kImplicitLength = ~std::uint64_t{0};  // SIZE_MAX

@@ -1,13 +1,22 @@
 #pragma once
 
-// The page of x86-64, by which the kernel maps memory. Files may have larger ones.
+// Pages and addresses of a program's memory.
 
 #include <cstddef>
 #include <cstdint>
 
 namespace uroce {
 
+// The page by which the kernel maps memory. Files may have larger ones.
 inline constexpr std::size_t kPage = 4'096;
+
+// The bits of an address of a program's. Only programs that ask the kernel for it get higher ones.
+#if defined(__x86_64__)
+inline constexpr unsigned kAddressBits = 47;
+#else
+inline constexpr unsigned kAddressBits = 48;
+#endif
+inline constexpr std::uint64_t kAddressEnd = 1ULL << kAddressBits;
 
 // The largest multiple of `unit` that is at most `value`.
 constexpr std::uint64_t align_floor(std::uint64_t value, std::uint64_t unit) {

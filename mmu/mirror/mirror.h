@@ -60,7 +60,7 @@ class Mirror {
   static constexpr std::uint64_t kPage = uroce::kPage;
   static constexpr std::uint64_t kChunk = 2ULL << 20U;
   static constexpr std::uint64_t kSegment = 1ULL << 30U;
-  static constexpr std::uint64_t kAddressEnd = 1ULL << 47U;
+  static constexpr std::uint64_t kAddressEnd = uroce::kAddressEnd;
   static constexpr std::size_t kPagesInChunk = kChunk / kPage;
   static constexpr std::size_t kWords = kPagesInChunk / 64;
   // The memory that a program has touched and not unmapped: 2 TiB, in 16 TiB of addresses.

@@ -36,7 +36,7 @@ namespace uroce::shim {
 class AddressWatch {
  public:
   static constexpr std::uint64_t kChunk = 2ULL << 20U;
-  static constexpr std::uint64_t kAddressEnd = 1ULL << 47U;
+  static constexpr std::uint64_t kAddressEnd = uroce::kAddressEnd;
   static constexpr unsigned kChangersMax = 64;
 
   struct Range {

@@ -20,6 +20,7 @@
 
 #include "abi/memory_piece.h"
 #include "base/memory/growing_array.h"
+#include "base/page.h"
 #include "base/verified_descriptor.h"
 #include "verbs_shim/memory/sharing/memory_map.h"
 #include "verbs_shim/memory/sharing/slot_pins.h"
@@ -90,7 +91,6 @@ class ArenaFile {
   int punch(std::uint64_t offset, std::uint64_t length) const;
 
  private:
-  static constexpr unsigned kAddressBits = 47;
   static constexpr std::uint64_t kGenerations = (1ULL << (63U - kAddressBits)) - 1;
   struct Slot {
     std::uint64_t first;
