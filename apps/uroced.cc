@@ -12,6 +12,7 @@
 
 #include "apps/uroced_console.h"
 #include "apps/uroced_log.h"
+#include "base/page_size.h"
 #include "control/start/clean_environment.h"
 #include "control/start/daemon.h"
 #include "control/start/notify.h"
@@ -50,6 +51,9 @@ int main(int argc, char** argv) {
   if (!line->text.empty()) {
     std::fputs(line->text.c_str(), stdout);
     return 0;
+  }
+  if (const auto pages = uroce::check_page_size(); !pages) {
+    return refuse({pages.error().code, pages.error().message.c_str()});
   }
   const int ready = line->options.ready_descriptor;
   if (ready >= 0 && ::fcntl(ready, F_GETFD) < 0) {  // the waiter would wait for ever

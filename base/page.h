@@ -7,7 +7,9 @@
 
 namespace uroce {
 
-// The page by which the kernel maps memory. Files may have larger ones.
+// The page by which the kernel maps memory. Files may have larger ones. On amd64 there is no other;
+// a kernel for arm64 may have been built for one of 16 or 64 KiB, on which uroce refuses to run
+// (base/page_size.h).
 inline constexpr std::size_t kPage = 4'096;
 
 // The bits of an address of a program's. Only programs that ask the kernel for it get higher ones.

@@ -13,6 +13,7 @@
 
 #include "abi/import_records.h"
 #include "abi/version.h"
+#include "base/page_size.h"
 #include "base/time/monotonic_clock.h"
 #include "verbs_shim/socket/cancellation_disabled.h"
 #include "verbs_shim/socket/log.h"
@@ -129,6 +130,9 @@ Client::~Client() {
 }
 
 DoneOrRefusal Client::connect() {
+  if (DoneOrRefusal pages = check_page_size(); !pages) {
+    return pages;
+  }
   auto connection = connect_program();
   if (!connection) {
     return connection.error();
