@@ -72,7 +72,7 @@ bool copy_mapped(std::byte* destination, const std::byte* source, std::size_t le
 }
 
 // seq_cst on mapped words: the program's processor and other workers see one order of all atomics,
-// as with a card on the bus. It costs nothing extra on x86.
+// as with a card on the bus. It costs nothing extra on amd64, a little on arm64.
 
 bool compare_and_swap(const Region& region, const Span& span, std::uint64_t compare,
                       std::uint64_t swap, std::uint64_t* original) {

@@ -4,6 +4,8 @@
 #include <signal.h>
 #include <ucontext.h>
 
+#include <type_traits>
+
 #include "base/check.h"
 #include "mmu/copies/copy.h"
 #include "mmu/copies/forward_copy.h"
@@ -41,14 +43,24 @@ const void* copy_failed(const void* instruction) {
   return failed != nullptr ? failed : forward_copy_failed(instruction);
 }
 
+// Where the interrupted thread is, and where it goes on.
+auto& instruction_of(void* context) {
+  mcontext_t& registers = static_cast<ucontext_t*>(context)->uc_mcontext;
+#if defined(__x86_64__)
+  return registers.gregs[REG_RIP];
+#else
+  return registers.pc;
+#endif
+}
+
 void on_bus_error(int number, siginfo_t* info, void* context) {
   // Positive codes are the kernel's, for the access that this thread was making. BUS_MCEERR_AO
   // doesn't concern an access.
   const bool access = info->si_code > 0 && info->si_code != BUS_MCEERR_AO;
-  greg_t& instruction = static_cast<ucontext_t*>(context)->uc_mcontext.gregs[REG_RIP];
+  auto& instruction = instruction_of(context);
   const void* const failed = copy_failed(reinterpret_cast<const void*>(instruction));
   if (access && failed != nullptr) {
-    instruction = reinterpret_cast<greg_t>(failed);
+    instruction = reinterpret_cast<std::remove_reference_t<decltype(instruction)>>(failed);
     return;
   }
   if (access && detail::guard_entry != nullptr) {

@@ -6,6 +6,7 @@
 #include "base/sanitized.h"
 #include "mmu/copies/copy_guard.h"
 
+#if defined(__x86_64__)
 // The bits of the length say which stores there are, the longest first; everything is loaded before
 // them. No stack and no callee-saved register is touched, so leaving at any point in between is a
 // return.
@@ -82,6 +83,69 @@ uroce_small_copy_failed:
     .purgem uroce_load_if
     .purgem uroce_store_if
 )");
+#else
+// For a length that isn't a power of two, two overlapping loads reach both ends.
+asm(R"(
+    .pushsection .text
+    .p2align 4
+    .globl uroce_small_copy, uroce_small_copy_end, uroce_small_copy_failed
+    .hidden uroce_small_copy, uroce_small_copy_end, uroce_small_copy_failed
+    .type uroce_small_copy, %function
+uroce_small_copy:
+    .cfi_startproc
+    hint    #34                 // bti c
+    add     x3, x1, x2
+    add     x4, x0, x2
+    cmp     x2, #8
+    b.lo    4f
+    cmp     x2, #16
+    b.hi    1f
+    ldr     x5, [x1]
+    ldur    x6, [x3, #-8]
+    str     x5, [x0]
+    stur    x6, [x4, #-8]
+    mov     w0, #1
+    ret
+1:  cmp     x2, #32
+    b.hi    2f
+    ldr     q0, [x1]
+    ldur    q1, [x3, #-16]
+    str     q0, [x0]
+    stur    q1, [x4, #-16]
+    mov     w0, #1
+    ret
+2:  ldp     q0, q1, [x1]
+    ldp     q2, q3, [x3, #-32]
+    stp     q0, q1, [x0]
+    stp     q2, q3, [x4, #-32]
+    mov     w0, #1
+    ret
+4:  cmp     x2, #4
+    b.lo    5f
+    ldr     w5, [x1]
+    ldur    w6, [x3, #-4]
+    str     w5, [x0]
+    stur    w6, [x4, #-4]
+    mov     w0, #1
+    ret
+5:  lsr     x7, x2, #1
+    ldrb    w5, [x1]
+    ldrb    w6, [x1, x7]
+    ldurb   w8, [x3, #-1]
+    strb    w5, [x0]
+    strb    w6, [x0, x7]
+    sturb   w8, [x4, #-1]
+    mov     w0, #1
+    ret
+uroce_small_copy_end:
+uroce_small_copy_failed:
+    mov     w0, #0
+    ret
+    .cfi_endproc
+    .size uroce_small_copy, . - uroce_small_copy
+    .popsection
+)");
+#endif
 
 extern "C" {
 bool uroce_small_copy(std::byte* destination, const std::byte* source, std::size_t length);
