@@ -7,6 +7,7 @@
 #include <mutex>
 
 #include "mmu/copies/forward_copy.h"
+#include "mmu/copies/ordered_copy.h"
 #include "mmu/copies/small_copy.h"
 #include "mmu/proc_mem/proc_mem.h"
 
@@ -52,7 +53,7 @@ bool copy_to(const Region& region, const Span& destination, const std::byte* sou
     return region.null() ||
            write_program(region.remote(), destination.remote_address, source, destination.length);
   }
-  return copy_mapped(destination.host, source, destination.length);
+  return copy_mapped_in_order(destination.host, source, destination.length);
 }
 
 bool copy_mapped(std::byte* destination, const std::byte* source, std::size_t length) {

@@ -15,7 +15,8 @@ namespace uroce {
 // Installs the SIGBUS handler, once a process, before the first copy.
 void install_copy_guard();
 
-// Copies out of (read) or into (write) the program's memory, whichever way the span is reached.
+// Copies out of (read) or into (write) the program's memory, whichever way the span is reached;
+// what is mapped is written in order (ordered_copy.h).
 [[nodiscard]] bool copy_from(const Region& region, const Span& source, std::byte* destination);
 [[nodiscard]] bool copy_to(const Region& region, const Span& destination, const std::byte* source);
 

@@ -7,6 +7,7 @@
 #include "base/sanitized.h"
 #include "mmu/copies/copy_guard.h"
 
+#if defined(__x86_64__)
 // One function for each width of vectors. A few bytes up to the first address that a vector may be
 // stored to, vectors, the last few bytes. No stack and no callee-saved register is touched, so
 // leaving at any point in between is a return.
@@ -100,8 +101,10 @@ extern const std::byte uroce_forward_copy_16_failed;
 extern const std::byte uroce_forward_copy_32_end;
 extern const std::byte uroce_forward_copy_32_failed;
 }
+#endif
 
 namespace uroce {
+#if defined(__x86_64__)
 namespace {
 
 constexpr std::array<ForwardCopy, 2> kCopies = {&uroce_forward_copy_16, &uroce_forward_copy_32};
@@ -142,5 +145,17 @@ const void* forward_copy_failed(const void* instruction) {
   }
   return nullptr;
 }
+
+#else  // stores aren't seen in their order here, whichever it is: ordered_copy.h
+
+std::span<const ForwardCopy> forward_copies() { return {}; }
+
+bool copy_forward(std::byte* destination, const std::byte* source, std::size_t length) {
+  return guarded([&] { std::memcpy(destination, source, length); });
+}
+
+const void* forward_copy_failed(const void* /*instruction*/) { return nullptr; }
+
+#endif
 
 }  // namespace uroce

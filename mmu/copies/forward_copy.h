@@ -1,8 +1,8 @@
 #pragma once
 
-// Copies of a packet's size into memory that can vanish, for programs that poll it: each byte is
-// stored once, after all those in front of it. libc's memmove() promises no order, and stores such
-// lengths from the end, or their first bytes last.
+// Copies of a packet's size into memory that can vanish, for programs that poll it: on amd64 each
+// byte is stored once, after all those in front of it (arm64: ordered_copy.h). libc's memmove()
+// promises no order, and stores such lengths from the end, or their first bytes last.
 //
 // As of copy_small(), the SIGBUS handler knows the loads and stores by their place in the program.
 

@@ -8,6 +8,7 @@
 #include "dataplane/qp/memory/memory_parts.h"
 #include "dataplane/qp/memory/proc_mem_access.h"
 #include "mmu/copies/copy.h"
+#include "mmu/copies/ordered_copy.h"
 #include "mmu/copies/small_copy.h"
 #include "mmu/faults/flush_queue.h"
 #include "mmu/mirror/mirror.h"
@@ -147,9 +148,9 @@ Access store_range(const MemoryScope& scope, const MemoryPart& part, const std::
 [[gnu::always_inline]] inline Access store_at_hand(std::byte* host, const std::byte* source,
                                                    std::uint32_t length, std::uint64_t ahead) {
   if (length <= kSmallCopyMax) {
-    return granted_if(copy_small(host, source, length));
+    return granted_if(copy_small_in_order(host, source, length));
   }
-  const bool there = copy_mapped(host, source, length);
+  const bool there = copy_mapped_in_order(host, source, length);
   prefetch_later_stores(host, length, ahead);
   return granted_if(there);
 }

@@ -10,6 +10,7 @@
 #include <cstring>
 #include <thread>
 
+#include "mmu/copies/ordered_copy.h"
 #include "mmu/copies/small_copy.h"
 #include "mmu/proc_mem/proc_mem.h"
 #include "tests/unit/mmu/half_file.h"
@@ -76,6 +77,28 @@ TEST_F(Copy, SmallCopiesMayOverlap) {
       EXPECT_EQ(buffer_[i + 3], static_cast<std::byte>(i)) << length;
     }
     EXPECT_EQ(buffer_[length + 3], static_cast<std::byte>(length + 3)) << length;
+  }
+}
+
+// Each length at hand, and some that take the way of larger ones; also where the pages end.
+TEST_F(Copy, CopiesInOrderAreCopies) {
+  for (const std::size_t length : {1, 7, 8, 9, 15, 16, 17, 63, 64, 65, 100, 1'000, 4'000}) {
+    std::byte* const end = file_.memory() + kPage;
+    const auto copy = length <= kSmallCopyMax ? copy_small_in_order : copy_mapped_in_order;
+    for (std::size_t i = 0; i < length; ++i) {
+      buffer_[i] = static_cast<std::byte>(length + i);
+    }
+    ASSERT_TRUE(copy(end - length, buffer_.data(), length)) << length;
+    EXPECT_TRUE(std::equal(end - length, end, buffer_.begin())) << length;
+    EXPECT_FALSE(copy(end - length + 1, buffer_.data(), length)) << length;
+    EXPECT_FALSE(copy(buffer_.data(), end - length + 1, length)) << length;
+    for (std::size_t i = 0; i < 2 * length; ++i) {
+      buffer_[i] = static_cast<std::byte>(i);
+    }
+    ASSERT_TRUE(copy(buffer_.data() + 3, buffer_.data(), length));
+    for (std::size_t i = 0; i < length; ++i) {
+      ASSERT_EQ(buffer_[i + 3], static_cast<std::byte>(i)) << length;
+    }
   }
 }
 
