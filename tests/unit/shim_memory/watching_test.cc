@@ -17,6 +17,7 @@
 #include <thread>
 
 #include "tests/unit/shim_memory/filled_memory.h"
+#include "tests/unit/shim_memory/foreign_jump.h"
 #include "tests/unit/shim_memory/fresh_process.h"
 #include "tests/unit/shim_memory/stand_in.h"
 #include "verbs_shim/memory/hooks/libc_patch.h"
@@ -29,25 +30,15 @@ std::uint8_t* libcs(const char* name) {
 }
 
 // Another library's hook, installed over libc's function as UCX and Open MPI do.
-template <std::size_t kBytes>
-void overwrite(std::uint8_t* entry, const std::array<std::uint8_t, kBytes>& bytes) {
+template <typename Code>
+void overwrite(std::uint8_t* entry, const Code& code) {
   std::uint8_t* const page = entry - reinterpret_cast<std::uintptr_t>(entry) %
                                          kPage;  // the bytes may cross into the next page
   ASSERT_EQ(::mprotect(page, 2 * kPage, PROT_READ | PROT_WRITE | PROT_EXEC), 0);
-  std::memcpy(entry, bytes.data(), kBytes);
+  std::memcpy(entry, code.data(), sizeof(code));
+  __builtin___clear_cache(reinterpret_cast<char*>(entry),
+                          reinterpret_cast<char*>(entry) + sizeof(code));
   ASSERT_EQ(::mprotect(page, 2 * kPage, PROT_READ | PROT_EXEC), 0);
-}
-
-std::array<std::uint8_t, 13> jump_by_r11(const void* target) {
-  std::array<std::uint8_t, 13> code{0x49, 0xbb, 0, 0, 0, 0, 0, 0, 0, 0, 0x41, 0xff, 0xe3};
-  std::memcpy(code.data() + 2, &target, sizeof(target));
-  return code;
-}
-
-std::array<std::uint8_t, 12> jump_by_rax(const void* target) {
-  std::array<std::uint8_t, 12> code{0x48, 0xb8, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xe0};
-  std::memcpy(code.data() + 2, &target, sizeof(target));
-  return code;
 }
 
 unsigned foreign_madvises = 0;
@@ -86,8 +77,8 @@ TEST(Watching, HooksBeforeAnEarlierHook) {
   if (!is_fresh_process()) {
     return;
   }
-  overwrite(libcs("madvise"), jump_by_r11(reinterpret_cast<const void*>(foreign_madvise)));
-  overwrite(libcs("munmap"), jump_by_rax(reinterpret_cast<const void*>(foreign_munmap)));
+  overwrite(libcs("madvise"), foreign_jump(reinterpret_cast<const void*>(foreign_madvise)));
+  overwrite(libcs("munmap"), other_foreign_jump(reinterpret_cast<const void*>(foreign_munmap)));
   StandIn daemon;
   expect_drops_are_seen(daemon);
   EXPECT_GE(foreign_munmaps, 1U);
@@ -104,9 +95,9 @@ TEST(Watching, SurvivesALaterHook) {
   }
   StandIn daemon;
   expect_drops_are_seen(daemon);
-  overwrite(libcs("madvise"), jump_by_r11(reinterpret_cast<const void*>(foreign_madvise)));
+  overwrite(libcs("madvise"), foreign_jump(reinterpret_cast<const void*>(foreign_madvise)));
   expect_drops_are_seen(daemon);
-  overwrite(libcs("munmap"), jump_by_r11(reinterpret_cast<const void*>(foreign_munmap)));
+  overwrite(libcs("munmap"), foreign_jump(reinterpret_cast<const void*>(foreign_munmap)));
   expect_drops_are_seen(daemon);
   EXPECT_GE(foreign_munmaps, 1U);
   // Some calls aren't seen now, so nothing can be paged on demand.
@@ -120,9 +111,9 @@ TEST(Watching, HooksAgainWhenLibcIsRestored) {
   if (!is_fresh_process()) {
     return;
   }
-  std::array<std::uint8_t, 13> original{};
-  std::memcpy(original.data(), libcs("madvise"), original.size());
-  overwrite(libcs("madvise"), jump_by_r11(reinterpret_cast<const void*>(foreign_madvise)));
+  decltype(foreign_jump(nullptr)) original{};
+  std::memcpy(original.data(), libcs("madvise"), sizeof(original));
+  overwrite(libcs("madvise"), foreign_jump(reinterpret_cast<const void*>(foreign_madvise)));
   StandIn daemon;
   expect_drops_are_seen(daemon);
   overwrite(libcs("madvise"), original);
@@ -136,7 +127,7 @@ TEST(Watching, MemoryIsLeftAloneWhereDropsCannotBeSeen) {
   if (!is_fresh_process()) {
     return;
   }
-  overwrite(libcs("madvise"), std::array<std::uint8_t, 7>{0x90, 0xb8, 0x1c, 0, 0, 0, 0x90});
+  overwrite(libcs("madvise"), kUnknownStart);
   std::uint64_t* const memory = map_filled(4 * kPage);
   const auto description =
       shim::describe_memory(reinterpret_cast<std::uintptr_t>(memory), 4 * kPage, kAccessLocalWrite);

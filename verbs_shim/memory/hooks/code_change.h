@@ -22,7 +22,14 @@ bool may_replace(const Code* at);
 // takes some milliseconds.
 [[nodiscard]] bool synchronize_cores();
 
-// Writes code into the padding between functions, which isn't executed. False: as above.
+// Makes code that was just written what this core, and others once they are synchronised, will
+// execute. On x86-64 it is by itself.
+inline void flush_code(Code* at, std::size_t length) {
+  __builtin___clear_cache(reinterpret_cast<char*>(at), reinterpret_cast<char*>(at + length));
+}
+
+// x86-64 alone: writes code into the padding between functions, which isn't executed. False: the
+// system doesn't permit it.
 bool fill_in_code(Code* at, const Code* bytes, std::size_t length);
 
 }  // namespace uroce::shim

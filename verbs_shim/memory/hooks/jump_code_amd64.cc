@@ -1,3 +1,5 @@
+// The instructions of x86-64.
+
 #include "verbs_shim/memory/hooks/jump_code.h"
 
 #include <cstring>
@@ -22,10 +24,7 @@ void write_near_jump(Code* into, const Code* from, const Code* to) {
   std::memcpy(into + 1, &distance, sizeof(distance));
 }
 
-void write_short_jump(Code* into, const Code* from, const Code* to) {
-  into[0] = kShortJump;
-  into[1] = static_cast<Code>(to - (from + kShortJumpBytes));
-}
+void write_jump_back(Code* at, const Code* target) { write_far_jump(at, target); }
 
 Code* jump_target(Code* at) {
   constexpr Code kMovRax[] = {0x48, 0xb8}, kJmpRax[] = {0xff, 0xe0};
@@ -42,34 +41,6 @@ Code* jump_target(Code* at) {
     std::memcpy(&target, at + 2, sizeof(target));
   }
   return target;
-}
-
-std::size_t filler_length(const Code* at) {
-  std::size_t prefixes = 0;
-  while (at[prefixes] == 0x66 || at[prefixes] == 0x2e) {
-    ++prefixes;
-  }
-  const Code* const op = at + prefixes;
-  if (op[0] == 0x90 || (op[0] == 0xcc && prefixes == 0)) {
-    return prefixes + 1;
-  }
-  if (op[0] != 0x0f || op[1] != 0x1f) {
-    return 0;
-  }
-  switch (op[2]) {
-    case 0x00:
-      return prefixes + 3;
-    case 0x40:
-      return prefixes + 4;
-    case 0x44:
-      return prefixes + 5;
-    case 0x80:
-      return prefixes + 7;
-    case 0x84:
-      return prefixes + 8;
-    default:
-      return 0;
-  }
 }
 
 Code* first_instruction(Code* entry) {

@@ -1,7 +1,6 @@
 #include "verbs_shim/memory/hooks/libc_patch.h"
 
 #include <dlfcn.h>
-#include <link.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -12,15 +11,22 @@
 #include "verbs_shim/memory/hooks/code_change.h"
 #include "verbs_shim/memory/hooks/entry_forms.h"
 #include "verbs_shim/memory/hooks/memory_calls.h"
+#include "verbs_shim/memory/hooks/short_jump.h"
 #include "verbs_shim/memory/sharing/kernel_calls.h"
 #include "verbs_shim/memory/sharing/page_conversion.h"
 
 // How a function is hooked while other threads may be executing it: only its first instruction is
-// replaced, by one store that is atomic on x86-64 (within a cache line). It must be a known one
-// (entry_forms.h). Most wrappers of system calls begin with `mov $number, %eax`, five bytes, as
-// long as a near jump. Where the first instruction is shorter, a short jump of two bytes leads to a
-// near jump in the padding between functions close by. Near jumps lead to a page of ours with far
-// jumps.
+// replaced, by one store that is atomic (on x86-64 within a cache line). It must be a known one
+// (entry_forms.h). Near jumps lead to a page of ours with far jumps.
+//
+// On x86-64 most wrappers of system calls begin with `mov $number, %eax`, five bytes, as long as a
+// near jump. Where the first instruction is shorter, a short jump of two bytes leads to a near jump
+// in the padding between functions close by.
+//
+// On arm64 all instructions have four bytes, as a near jump has. Arm promises that another core
+// executes either the old or the new one only if both are of a few kinds, of which are the near
+// jump and the `nop` of glibc's wrappers (up to 2.36), but not the others of entry_forms.h; that a
+// core would do anything else with an aligned word isn't known of any.
 //
 // Changed code must be visible to all cores before it is relied on: jump targets before the jumps,
 // and the hooks before the caller continues.
@@ -29,8 +35,6 @@
 
 namespace uroce::shim {
 namespace {
-
-constexpr std::uint64_t kNearMax = 1ULL << 30U;
 
 struct Target {
   const char* name;
@@ -63,31 +67,6 @@ Code* map_near(const void* code) {
       if (page == kernel::pointer(hint)) {
         return static_cast<Code*>(page);
       }
-    }
-  }
-  return nullptr;
-}
-
-// Finds space for a near jump between functions, in reach of a short jump: padding from the end of
-// an exported function up to the next multiple of 16.
-Code* find_padding(Code* entry) {
-  constexpr int kReach = 120;
-  constexpr std::size_t kAlignment = 16;
-  for (int offset = -kReach; offset <= kReach; ++offset) {
-    Code* const at = entry + offset;
-    const Code* end = at;
-    while (kernel::number(end) % kAlignment != 0 && filler_length(end) != 0) {
-      end += filler_length(end);
-    }
-    const bool room =
-        kernel::number(end) % kAlignment == 0 && end - at >= std::ptrdiff_t{kNearJumpBytes};
-    Dl_info info;
-    const ElfW(Sym)* symbol = nullptr;
-    if (room &&
-        ::dladdr1(at - 1, &info, reinterpret_cast<void**>(const_cast<ElfW(Sym)**>(&symbol)),
-                  RTLD_DL_SYMENT) != 0 &&
-        symbol != nullptr && static_cast<Code*>(info.dli_saddr) + symbol->st_size == at) {
-      return at;
     }
   }
   return nullptr;
@@ -140,9 +119,10 @@ bool write_far_jumps() {
   const EntryForm* const form = begin == nullptr ? nullptr : entry_form(begin);
   if (form != nullptr) {
     std::memcpy(at, begin, form->length);
-    write_far_jump(at + form->length, begin + form->length);
+    write_jump_back(at + form->length, begin + form->length);
     brk.original = at;
   }
+  flush_code(room, kPage);
   if (kernel::mprotect(room, kPage, PROT_READ | PROT_EXEC) != 0) {
     kernel::munmap(room, kPage);
     return false;
@@ -158,16 +138,6 @@ bool put_near_jump(Code* at, const Code* to) {
   Code jump[kNearJumpBytes];
   write_near_jump(jump, at, to);
   return replace_code(at, jump, sizeof(jump));
-}
-
-// Replaces a shorter first instruction by a short jump to a near one in the padding.
-bool put_short_jump(Code* at, Code* padding, const Code* to) {
-  Code jump[kNearJumpBytes];
-  write_near_jump(jump, padding, to);
-  Code hop[kShortJumpBytes];
-  write_short_jump(hop, at, padding);
-  return fill_in_code(padding, jump, sizeof(jump)) && (synchronize_cores() || one_thread()) &&
-         replace_code(at, hop, sizeof(hop));
 }
 
 }  // namespace
@@ -204,7 +174,7 @@ bool hook(const Target& target) {
     std::memcpy(target.next, &others, sizeof(others));
     return put_near_jump(at, target.far_jump);
   }
-  if (at[0] == kShortJump) {
+  if (is_short_jump(at)) {
     return target.hooked;
   }
   const EntryForm* const form = entry_form(at);
