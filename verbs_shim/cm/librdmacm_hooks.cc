@@ -97,8 +97,13 @@ std::uintptr_t hook_of(const char* name) {
   return 0;
 }
 
+#if defined(__x86_64__)
 constexpr std::uint32_t kJumpSlot = R_X86_64_JUMP_SLOT;
 constexpr std::uint32_t kDataSlot = R_X86_64_GLOB_DAT;
+#else
+constexpr std::uint32_t kJumpSlot = R_AARCH64_JUMP_SLOT;
+constexpr std::uint32_t kDataSlot = R_AARCH64_GLOB_DAT;
+#endif
 
 // The tables of the dynamic section that determine which slot imports which name.
 struct Imports {

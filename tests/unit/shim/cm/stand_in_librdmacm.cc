@@ -3,9 +3,17 @@
 #include <fcntl.h>
 #include <sys/stat.h>
 
-// These are hidden from programs that are built today.
-__asm__(".symver old_fstat, __fxstat@GLIBC_2.2.5");
-__asm__(".symver old_fstat64, __fxstat64@GLIBC_2.2.5");
+// These are hidden from programs that are built today. Their version is the architecture's first,
+// and the kind of struct stat is the one that it began with.
+#if defined(__x86_64__)
+#define FIRST_VERSION "GLIBC_2.2.5"
+constexpr int kStatVersion = 1;
+#else
+#define FIRST_VERSION "GLIBC_2.17"
+constexpr int kStatVersion = 0;
+#endif
+__asm__(".symver old_fstat, __fxstat@" FIRST_VERSION);
+__asm__(".symver old_fstat64, __fxstat64@" FIRST_VERSION);
 
 extern "C" {
 
@@ -34,9 +42,9 @@ int stat_by_name(int name, int descriptor, struct stat* status) {
     case 1:
       return fstat64(descriptor, reinterpret_cast<struct stat64*>(status));
     case 2:
-      return old_fstat(1, descriptor, status);
+      return old_fstat(kStatVersion, descriptor, status);
     default:
-      return old_fstat64(1, descriptor, status);
+      return old_fstat64(kStatVersion, descriptor, status);
   }
 }
 }
