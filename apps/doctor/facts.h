@@ -24,8 +24,9 @@ struct LibraryFacts {
 };
 
 struct KernelFacts {
-  // Whether this user may have one: for all that touches its memory, or for user mode only.
-  enum class UserFault : std::uint8_t { kRefused, kUserMode, kAll };
+  // Whether this user may have one: for all that touches its memory, or for user mode only. One
+  // that holds no writers is no use (arm64, Linux before 6.10).
+  enum class UserFault : std::uint8_t { kRefused, kHoldsNoWriters, kUserMode, kAll };
   UserFault userfaultfd = UserFault::kRefused;
   bool procmap_query = false;  // Linux 6.11
   bool pidfd = false;

@@ -21,6 +21,13 @@
 namespace uroce::doctor {
 namespace {
 
+bool holds_writers(int descriptor) {
+  uffdio_api api = {};
+  api.api = UFFD_API;
+  return ::ioctl(descriptor, UFFDIO_API, &api) == 0 &&
+         (api.features & UFFD_FEATURE_PAGEFAULT_FLAG_WP) != 0;
+}
+
 // Whether a program gets what conversion of private memory would like, by whichever of the two ways
 // (verbs_shim/memory/sharing/user_fault.h), or what it falls back to.
 KernelFacts::UserFault user_fault() {
@@ -28,11 +35,15 @@ KernelFacts::UserFault user_fault() {
     return UniqueFd(static_cast<int>(::syscall(SYS_userfaultfd, O_CLOEXEC | O_NONBLOCK | flags)));
   };
   const UniqueFd device(::open("/dev/userfaultfd", O_RDWR | O_CLOEXEC));
+  const UniqueFd for_user_mode = call(UFFD_USER_MODE_ONLY);
+  if (for_user_mode.valid() && !holds_writers(for_user_mode.get())) {
+    return KernelFacts::UserFault::kHoldsNoWriters;
+  }
   if (device.valid() || call(0).valid()) {
     return KernelFacts::UserFault::kAll;
   }
-  return call(UFFD_USER_MODE_ONLY).valid() ? KernelFacts::UserFault::kUserMode
-                                           : KernelFacts::UserFault::kRefused;
+  return for_user_mode.valid() ? KernelFacts::UserFault::kUserMode
+                               : KernelFacts::UserFault::kRefused;
 }
 
 // Debian 12's headers don't have it: _IOWR(PROCFS_IOCTL_MAGIC, 17, struct procmap_query). Any

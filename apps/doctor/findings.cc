@@ -298,6 +298,11 @@ void examine_kernel(const Facts& facts, Findings& findings) {
          "threads is reached by system calls, which is slower; allow it in the container's seccomp "
          "profile");
   }
+  if (kernel.userfaultfd == KernelFacts::UserFault::kHoldsNoWriters) {
+    note(findings, "kernel",
+         "its userfaultfd can't protect pages against writes, on arm64 since Linux 6.10: private "
+         "memory of programs with threads is reached by system calls, which is slower");
+  }
   if (!kernel.procmap_query) {
     note(findings, "kernel",
          "Linux is older than 6.11: registering memory reads /proc/self/maps, which takes long in "

@@ -151,6 +151,8 @@ const Ill kIll[] = {
      [](Facts& facts) { device(facts)["port"] = "0000:3b:00.0"; }},
     {Severity::kNote, "kernel", "vm.unprivileged_userfaultfd",
      [](Facts& facts) { facts.kernel.userfaultfd = KernelFacts::UserFault::kUserMode; }},
+    {Severity::kNote, "kernel", "on arm64 since Linux 6.10",
+     [](Facts& facts) { facts.kernel.userfaultfd = KernelFacts::UserFault::kHoldsNoWriters; }},
     {Severity::kNote, "kernel", "the container's seccomp",
      [](Facts& facts) { facts.kernel.userfaultfd = KernelFacts::UserFault::kRefused; }},
     {Severity::kNote, "kernel", "older than 6.11",

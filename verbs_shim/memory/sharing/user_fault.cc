@@ -23,10 +23,12 @@ int open_device() {
 
 int open_call(int flags) { return static_cast<int>(::syscall(SYS_userfaultfd, flags)); }
 
+// On arm64 the kernel can write-protect since Linux 6.10.
 bool agree(int descriptor) {
   uffdio_api api = {};
   api.api = UFFD_API;
-  return ::ioctl(descriptor, UFFDIO_API, &api) == 0;
+  return ::ioctl(descriptor, UFFDIO_API, &api) == 0 &&
+         (api.features & UFFD_FEATURE_PAGEFAULT_FLAG_WP) != 0;
 }
 
 }  // namespace

@@ -11,7 +11,7 @@
 namespace uroce::shim {
 
 struct UserFault {
-  UniqueFd descriptor;  // invalid: the kernel refuses
+  UniqueFd descriptor;  // invalid: the kernel refuses, or can't hold writers
   // System calls of other threads that write to the range meanwhile fail with EFAULT instead of
   // waiting. The only mode for unprivileged programs without access to /dev/userfaultfd.
   bool user_mode_only = false;
