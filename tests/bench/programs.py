@@ -22,7 +22,7 @@ from harness.wires import free_tcp_port  # noqa: E402
 _SECONDS_MAX = 120
 _HOST = "127.0.0.1"
 _BLOCK, _FIO_BYTES, _DISK_BYTES = 65536, 4 << 30, 512 << 20
-_PRELOADED = "/usr/lib/x86_64-linux-gnu/rsocket/librspreload.so"
+_PRELOADED = f"/usr/lib/{os.uname().machine}-linux-gnu/rsocket/librspreload.so"
 _UCX = {True: {"UCX_TLS": "rc_v,ud_v,self", "UCX_NET_DEVICES": "uroce0:1"}, False: {"UCX_TLS": "tcp,self"}}
 
 

@@ -10,7 +10,7 @@ from harness.programs import listens
 from harness.rdmacm import listens as card_listens
 from harness.wires import free_tcp_port
 
-_PRELOADED = "/usr/lib/x86_64-linux-gnu/rsocket/librspreload.so"
+_PRELOADED = f"/usr/lib/{os.uname().machine}-linux-gnu/rsocket/librspreload.so"
 _SECONDS_MAX = 60
 _BYTES = 20_000_000
 

@@ -23,7 +23,7 @@ class Tracing(E2eCase):
         """The probes in the daemon's program: (name, arguments) of each location."""
         notes = subprocess.run(["readelf", "-n", os.path.join(self.tree.root, "apps", "uroced")], capture_output=True, text=True, timeout=60, check=True).stdout
         found = [(name, arguments.split()) for name, arguments in re.findall(r"Provider: uroce\n\s+Name: (\w+)\n.*\n\s+Arguments: (.*)", notes)]
-        if not found and not os.path.exists("/usr/include/x86_64-linux-gnu/sys/sdt.h"):
+        if not found and not os.path.exists(f"/usr/include/{os.uname().machine}-linux-gnu/sys/sdt.h"):
             self.skipTest("built without sys/sdt.h")
         return found
 

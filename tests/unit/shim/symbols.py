@@ -8,7 +8,7 @@ import re
 import subprocess
 import sys
 
-_LIBRARIES = "/usr/lib/x86_64-linux-gnu"
+_LIBRARIES = f"/usr/lib/{os.uname().machine}-linux-gnu"
 _REFERENCE = f"{_LIBRARIES}/libibverbs.so.1"
 # Where users of libibverbs are installed: rdma-core, perftest, UCX, libfabric, DPDK, pyverbs, MPI.
 _USERS = ["/usr/bin/*", "/usr/sbin/*", f"{_LIBRARIES}/*.so*", f"{_LIBRARIES}/libibverbs/*.so", f"{_LIBRARIES}/ucx/*.so*",
