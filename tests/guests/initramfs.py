@@ -18,6 +18,11 @@ def write_initramfs(path, kernel):
     files = {"bin/busybox": _BUSYBOX, "init": _SCRIPT}
     for number, module in enumerate(kernel.files_of(*_MODULES)):
         files[f"m/{number:02}-{os.path.basename(module)}"] = module
+    write_archive(path, files)
+
+
+def write_archive(path, files):
+    """`files`: what they are called there, and where they are here. All may be executed."""
     with open(path, "wb") as archive:
         for inode, folder in enumerate(_FOLDERS, 1):
             _entry(archive, inode, folder, _FOLDER_MODE, b"")

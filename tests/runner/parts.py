@@ -188,6 +188,14 @@ def packages(options):
     return _sub_runner("packages", options, "packages", "--suite", "bookworm", "--suite", "trixie")
 
 
-PARTS = {part.__name__: part for part in (unit, e2e, hostile, guests, dts, tidy, asan, fuzz, tsan, bench, e2e_asan, packages)}
+def arm64(options):
+    """Cross-built for arm64: unit tests and unmodified programs in an emulated machine; only with --long."""
+    if not options.long:
+        return [Case("arm64", "skipped", 0, "it builds everything once more and emulates a processor; --long does it")]
+    return _sub_runner("arm64", options, "arm64")
+
+
+PARTS = {part.__name__: part for part in (unit, e2e, hostile, guests, dts, tidy, asan, fuzz, tsan, bench, e2e_asan, packages,
+                                          arm64)}
 # Two rows of parts, side by side: those that keep processors busy, and those that mostly wait.
-TRACKS = (("unit", "asan", "fuzz", "tsan", "bench"), ("e2e", "hostile", "guests", "dts", "tidy", "e2e_asan", "packages"))
+TRACKS = (("unit", "asan", "fuzz", "tsan", "bench", "arm64"), ("e2e", "hostile", "guests", "dts", "tidy", "e2e_asan", "packages"))
