@@ -142,6 +142,11 @@ int req_notify_cq(ibv_cq* base, int solicited_only) {
     arm.compare_exchange_strong(unarmed, static_cast<std::uint32_t>(abi::Arm::kSolicited),
                                 std::memory_order_seq_cst);
   }
+#if !defined(__x86_64__)
+  // The program polls next, by a load with acquire, which arm64 may carry out before the store
+  // above (ldapr). On amd64 that store is a fence by itself.
+  std::atomic_thread_fence(std::memory_order_seq_cst);
+#endif
   return 0;
 }
 
