@@ -210,8 +210,9 @@ struct Srq {
   std::uint32_t async_events_delivered;  // registry's lock
 };
 
-inline constexpr std::size_t kWrFlushOffset = 352;  // in ibv_qp_ex since rdma-core 46
-inline constexpr std::size_t kQpExBytesMax = 368;   // of any header version, with some reserve
+// In ibv_qp_ex since rdma-core 46; and its size in any header version, with some reserve.
+inline constexpr std::size_t kWrFlushOffset = sizeof(ibv_qp) + 192;
+inline constexpr std::size_t kQpExBytesMax = kWrFlushOffset + 16;
 
 struct Qp {
   ibv_qp_ex base;

@@ -32,16 +32,21 @@ void ibv_copy_path_rec_to_kern(struct ib_user_path_rec* to, struct ibv_sa_path_r
 #undef ibv_reg_mr
 #undef ibv_reg_mr_iova
 
-// The ABI that programs were compiled against.
+// The ABI that programs were compiled against. Some structures hold a mutex, which is libc's.
+#if defined(__x86_64__)
+static_assert(sizeof(pthread_mutex_t) == 40);
+#else
+static_assert(sizeof(pthread_mutex_t) == 48);
+#endif
 static_assert(sizeof(ibv_device) == 664);
-static_assert(sizeof(ibv_context) == 328);
-static_assert(sizeof(verbs_context) == 648);
+static_assert(sizeof(ibv_context) == 288 + sizeof(pthread_mutex_t));
+static_assert(sizeof(verbs_context) == 608 + sizeof(pthread_mutex_t));
 static_assert(offsetof(verbs_context, context) == 320);
 static_assert(sizeof(ibv_pd) == 16);
 static_assert(sizeof(ibv_mr) == 48);
-static_assert(sizeof(ibv_qp) == 160);
-static_assert(sizeof(ibv_cq) == 128);
-static_assert(sizeof(ibv_srq) == 128);
+static_assert(sizeof(ibv_qp) == 120 + sizeof(pthread_mutex_t));
+static_assert(sizeof(ibv_cq) == 88 + sizeof(pthread_mutex_t));
+static_assert(sizeof(ibv_srq) == 88 + sizeof(pthread_mutex_t));
 static_assert(sizeof(ibv_wc) == 48);
 static_assert(sizeof(ibv_comp_channel) == 16);
 static_assert(offsetof(ibv_cq_ex, async_events_completed) ==

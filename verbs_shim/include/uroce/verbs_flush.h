@@ -46,7 +46,7 @@ enum uroce_selectivity_level { UROCE_FLUSH_RANGE = 0, UROCE_FLUSH_MR = 1 };
 static inline void uroce_wr_flush(struct ibv_qp_ex *qp, uint32_t rkey, uint64_t remote_addr,
                                   size_t length, uint8_t type, uint8_t level) {
   /* Where the newer ibv_qp_ex has wr_flush: its last member, behind wr_atomic_write. */
-  enum { kOffset = 352 };
+  enum { kOffset = sizeof(struct ibv_qp) + 192 };
   void (*wr_flush)(struct ibv_qp_ex *, uint32_t, uint64_t, size_t, uint8_t, uint8_t);
   memcpy(&wr_flush, (const char *)qp + kOffset, sizeof(wr_flush));
   wr_flush(qp, rkey, remote_addr, length, type, level);
