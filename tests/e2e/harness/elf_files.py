@@ -4,7 +4,9 @@ import os
 import re
 import subprocess
 
-_ENDBR64 = bytes.fromhex("f30f1efa")  # where an indirect call may arrive
+# What marks the functions to which an indirect jump may lead, and the flag that puts it there.
+_MARK, _MARK_NAME = {"x86_64": (b"\xf3\x0f\x1e\xfa", "endbr64 (-fcf-protection)"),
+                     "aarch64": (b"\x5f\x24\x03\xd5", "bti c (-mbranch-protection)")}[os.uname().machine]
 
 
 def installed_elf_files(folder):
@@ -40,6 +42,6 @@ def missing_hardening(path):
         "stack that isn't executable": bool(re.search(r"GNU_STACK.* RW ", segments)),
         "stack protector": "__stack_chk_fail" in symbols,
         "fortified calls": bool(re.search(r"__(mem|str|s?n?printf|vs?n?printf|fprintf|read|recv|fdelt|explicit)\w*_chk", symbols)),
-        "endbr64 (-fcf-protection)": code.count(_ENDBR64) > 16,
+        _MARK_NAME: code.count(_MARK) > 16,
     }
     return [name for name, there in has.items() if not there]

@@ -43,7 +43,7 @@ class Install(E2eCase):
             self.assertLessEqual(glibc_wanted(self._find(name)), (2, 35), name)
 
     def test_programs_are_hardened(self):
-        """PIE, RELRO, a non-executable stack, stack protector, fortified calls and endbr64 are in all programs."""
+        """PIE, RELRO, a non-executable stack, stack protector, fortified calls and marked functions are in all programs."""
         programs = [program for program in installed_elf_files(self.prefix)]
         names = {os.path.basename(program) for program in programs}
         self.assertLessEqual({"uroced", "uroce", "uroce-console", "uroce-replay", "uroce-check", "uroce-doctor", "uroce-capture", "uroce-top"}, names)
