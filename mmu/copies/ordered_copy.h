@@ -6,9 +6,10 @@
 // on it: that a message's bytes are there before those of a later one (a flag behind the data), and
 // before the message's own last byte. Processors of amd64 show a thread's stores to others in
 // order, and copy_small() and copy_mapped() store in ascending order there. Those of arm64 don't:
-// what was stored before comes first, and the last 8 bytes come last; each of the two costs a
-// barrier between stores, which nothing waits for.
+// what was stored before comes first, and the last bytes, at most 8, come last and once; each of
+// the two costs a barrier between stores, which nothing waits for.
 
+#include <bit>
 #include <cstddef>
 
 #include "mmu/copies/copy.h"
@@ -32,23 +33,26 @@ namespace uroce {
 
 inline void order_stores() { asm volatile("dmb ishst" : : : "memory"); }
 
-// `copy` copies what comes before the last 8 bytes. These are read first, because the ranges may
-// overlap.
+// `copy` copies what comes before the last bytes, which are one store: 8 bytes, or fewer of a
+// message that isn't longer. These are read first, because the ranges may overlap.
 template <typename Copy>
 [[nodiscard]] bool copy_in_order(std::byte* destination, const std::byte* source,
                                  std::size_t length, Copy&& copy) {
-  constexpr std::size_t kLast = 8;
+  constexpr std::size_t kLastMax = 8;
+  const std::size_t last_bytes = length >= kLastMax            ? kLastMax
+                                 : std::has_single_bit(length) ? length
+                                                               : 1;
   order_stores();
-  if (length <= kLast) {
+  if (length <= last_bytes) {
     return copy(destination, source, length);
   }
-  const std::size_t before = length - kLast;
-  std::byte last[kLast];
-  if (!copy_small(last, source + before, kLast) || !copy(destination, source, before)) {
+  const std::size_t before = length - last_bytes;
+  std::byte last[kLastMax];
+  if (!copy_small(last, source + before, last_bytes) || !copy(destination, source, before)) {
     return false;
   }
   order_stores();
-  return copy_small(destination + before, last, kLast);
+  return copy_small(destination + before, last, last_bytes);
 }
 
 [[nodiscard]] inline bool copy_small_in_order(std::byte* destination, const std::byte* source,

@@ -84,7 +84,7 @@ uroce_small_copy_failed:
     .purgem uroce_store_if
 )");
 #else
-// For a length that isn't a power of two, two overlapping loads reach both ends.
+// In the same way: everything is loaded first, and each byte stored once.
 asm(R"(
     .pushsection .text
     .p2align 4
@@ -94,48 +94,37 @@ asm(R"(
 uroce_small_copy:
     .cfi_startproc
     hint    #34                 // bti c
-    add     x3, x1, x2
-    add     x4, x0, x2
-    cmp     x2, #8
-    b.lo    4f
-    cmp     x2, #16
-    b.hi    1f
-    ldr     x5, [x1]
-    ldur    x6, [x3, #-8]
-    str     x5, [x0]
-    stur    x6, [x4, #-8]
-    mov     w0, #1
-    ret
-1:  cmp     x2, #32
-    b.hi    2f
-    ldr     q0, [x1]
-    ldur    q1, [x3, #-16]
-    str     q0, [x0]
-    stur    q1, [x4, #-16]
-    mov     w0, #1
-    ret
-2:  ldp     q0, q1, [x1]
-    ldp     q2, q3, [x3, #-32]
+    tbnz    w2, #6, 8f
+    tbz     w2, #5, 1f
+    ldp     q0, q1, [x1], #32
+1:  tbz     w2, #4, 1f
+    ldr     q2, [x1], #16
+1:  tbz     w2, #3, 1f
+    ldr     x5, [x1], #8
+1:  tbz     w2, #2, 1f
+    ldr     w6, [x1], #4
+1:  tbz     w2, #1, 1f
+    ldrh    w7, [x1], #2
+1:  tbz     w2, #0, 1f
+    ldrb    w8, [x1]
+1:  tbz     w2, #5, 1f
+    stp     q0, q1, [x0], #32
+1:  tbz     w2, #4, 1f
+    str     q2, [x0], #16
+1:  tbz     w2, #3, 1f
+    str     x5, [x0], #8
+1:  tbz     w2, #2, 1f
+    str     w6, [x0], #4
+1:  tbz     w2, #1, 1f
+    strh    w7, [x0], #2
+1:  tbz     w2, #0, 9f
+    strb    w8, [x0]
+    b       9f
+8:  ldp     q0, q1, [x1]
+    ldp     q2, q3, [x1, #32]
     stp     q0, q1, [x0]
-    stp     q2, q3, [x4, #-32]
-    mov     w0, #1
-    ret
-4:  cmp     x2, #4
-    b.lo    5f
-    ldr     w5, [x1]
-    ldur    w6, [x3, #-4]
-    str     w5, [x0]
-    stur    w6, [x4, #-4]
-    mov     w0, #1
-    ret
-5:  lsr     x7, x2, #1
-    ldrb    w5, [x1]
-    ldrb    w6, [x1, x7]
-    ldurb   w8, [x3, #-1]
-    strb    w5, [x0]
-    strb    w6, [x0, x7]
-    sturb   w8, [x4, #-1]
-    mov     w0, #1
+    stp     q2, q3, [x0, #32]
+9:  mov     w0, #1
     ret
 uroce_small_copy_end:
 uroce_small_copy_failed:
