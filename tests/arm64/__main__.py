@@ -8,6 +8,7 @@ Needs root and once the network; installs the packages of apps/packages.txt's gr
 
 import argparse
 import os
+import shutil
 import subprocess
 import sys
 import time
@@ -71,9 +72,8 @@ def _cases_of(work):
 
 def _run_in_machine(root, tests, with_programs):
     work = os.path.join(_LOGS, "machine")
-    os.makedirs(work, exist_ok=True)
-    for name in os.listdir(work):
-        os.remove(os.path.join(work, name))
+    shutil.rmtree(work, ignore_errors=True)
+    os.makedirs(work)
     with open(os.path.join(work, "tests"), "w", encoding="ascii") as text:
         for name in tests:
             program, arguments = _TESTS[name]
