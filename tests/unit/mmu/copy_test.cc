@@ -82,7 +82,8 @@ TEST_F(Copy, SmallCopiesMayOverlap) {
 
 // Each length at hand, and some that take the way of larger ones; also where the pages end.
 TEST_F(Copy, CopiesInOrderAreCopies) {
-  for (const std::size_t length : {1, 7, 8, 9, 15, 16, 17, 63, 64, 65, 100, 1'000, 4'000}) {
+  for (const std::size_t length :
+       std::to_array<std::size_t>({1, 7, 8, 9, 15, 16, 17, 63, 64, 65, 100, 1'000, 4'000})) {
     std::byte* const end = file_.memory() + kPage;
     const auto copy = length <= kSmallCopyMax ? copy_small_in_order : copy_mapped_in_order;
     for (std::size_t i = 0; i < length; ++i) {

@@ -70,7 +70,8 @@ TEST_F(ForwardCopies, FailWhereTheSourceIsMissing) {
 
 TEST_F(ForwardCopies, StoreNothingBeforeWhatIsInFrontOfIt) {
   for (const ForwardCopy copy : forward_copies()) {
-    for (const std::size_t length : {65, 96, 100, 128, 192, 256, 320, 512, 1'000, 2'048, 4'096}) {
+    for (const std::size_t length :
+         std::to_array<std::size_t>({65, 96, 100, 128, 192, 256, 320, 512, 1'000, 2'048, 4'096})) {
       for (std::size_t inside = 1; inside < length; ++inside) {
         ASSERT_NO_FATAL_FAILURE(expect_in_order(copy, length, inside));
       }
@@ -83,7 +84,7 @@ TEST_F(ForwardCopies, AreWhatPacketsAreStoredBy) {
   if (kSanitized) {
     GTEST_SKIP() << "a sanitizer's copies have an order of their own";
   }
-  for (const std::size_t length : {65, 100, 512, 1'024, 4'096}) {
+  for (const std::size_t length : std::to_array<std::size_t>({65, 100, 512, 1'024, 4'096})) {
     for (std::size_t inside = 1; inside < length; inside += 7) {
       ASSERT_NO_FATAL_FAILURE(expect_in_order(copy_mapped, length, inside));
     }
