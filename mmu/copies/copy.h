@@ -21,7 +21,7 @@ void install_copy_guard();
 [[nodiscard]] bool copy_to(const Region& region, const Span& destination, const std::byte* source);
 
 // The same between bytes that are mapped; either may be a program's, and they may overlap. A
-// program that polls the destination sees the bytes of a packet (kForwardCopyMax) in order, each
+// program that polls the destination sees up to kForwardCopyMax bytes in order, each
 // once; of more than that, the last kForwardCopyMin bytes after all others. Where the two overlap,
 // no order is promised.
 [[nodiscard]] bool copy_mapped(std::byte* destination, const std::byte* source, std::size_t length);

@@ -84,7 +84,7 @@ TEST_F(ForwardCopies, AreWhatPacketsAreStoredBy) {
   if (kSanitized) {
     GTEST_SKIP() << "a sanitizer's copies have an order of their own";
   }
-  for (const std::size_t length : std::to_array<std::size_t>({65, 100, 512, 1'024, 4'096})) {
+  for (const std::size_t length : std::to_array<std::size_t>({65, 100, 512, kForwardCopyMax})) {
     for (std::size_t inside = 1; inside < length; inside += 7) {
       ASSERT_NO_FATAL_FAILURE(expect_in_order(copy_mapped, length, inside));
     }

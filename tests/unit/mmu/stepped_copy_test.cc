@@ -3,8 +3,8 @@
 // instruction the test sees what has been stored, and takes it back as such a program would.
 
 #include <gtest/gtest.h>
-#include <immintrin.h>
 #include <signal.h>
+#include <x86intrin.h>
 
 #include <array>
 #include <cstring>
@@ -85,7 +85,8 @@ class SteppedCopies : public testing::Test {
 
 TEST_F(SteppedCopies, OfAPacketStoreEachByteOnce) {
   for (const ForwardCopy copy : forward_copies()) {
-    for (const std::size_t length : {64, 65, 96, 100, 127, 128, 255, 500, 1'024}) {
+    for (const std::size_t length :
+         std::to_array<std::size_t>({64, 65, 96, 100, 127, 128, 255, 500, 1'024})) {
       for (std::size_t at = 0; at < 64; at += 9) {
         ASSERT_NO_FATAL_FAILURE(expect_once_in_order(copy, length, at));
       }
@@ -95,7 +96,7 @@ TEST_F(SteppedCopies, OfAPacketStoreEachByteOnce) {
 
 TEST_F(SteppedCopies, OfAFewBytesStoreEachByteOnce) {
   for (std::size_t length = 1; length <= kSmallCopyMax; ++length) {
-    for (const std::size_t at : {0, 1, 7, 60}) {
+    for (const std::size_t at : std::to_array<std::size_t>({0, 1, 7, 60})) {
       ASSERT_NO_FATAL_FAILURE(expect_once_in_order(copy_small, length, at));
     }
   }
