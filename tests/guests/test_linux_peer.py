@@ -8,9 +8,10 @@ from linux_peer import INTEGRITY, LinuxPeerCase
 
 _LONG = bool(os.environ.get("UROCE_E2E_LONG"))
 _PINGPONG = ("-g", "GID", "-n", 200)
-_PERFTEST = ("-F", "-x", "GID")
+_PERFTEST = ("-F", "-x", "GID", "-u", 18)
 _MEBIBYTE = 1 << 20
-# A second for each try: a guest that shares its processors answers nothing for a while. Not with losses, which rxe waits for as long.
+# A second for each try (perftest: -u): a guest that shares its processors answers nothing for a while. Not with losses, which rxe waits
+# for as long.
 _PATIENT = ("--timeout", 18)
 # perftest doesn't check data; integrity does.
 _BANDWIDTH = {

@@ -17,6 +17,7 @@ class SendWindow {
   // Above ssthresh it grows by itself divided by this with each round trip: slow enough for a queue
   // that drops, fast enough for a path that merely loses packets.
   static constexpr std::uint32_t kAvoidanceDivisor = 8;
+  static constexpr std::uint32_t kSsthreshMin = 2;
 
   [[nodiscard]] std::uint32_t packets() const { return packets_; }
 
@@ -40,7 +41,14 @@ class SendWindow {
   void on_loss() {
     if (!limited_) {
       halve();
-      ssthresh_ = packets_;
+      ssthresh_ = std::max(packets_, kSsthreshMin);
+    }
+  }
+  // Not even what was sent again was answered: a packet, and growth from there (RFC 5681's loss
+  // window). What congestion control limits stays as it is.
+  void on_repeated_timeout() {
+    if (!limited_) {
+      packets_ = 1;
     }
   }
   // So many at most, without growth, until remove_limit().

@@ -10,11 +10,19 @@ void Repair::clear() {
   count_ = 0;
   waiting_ = 0;
   probe_at_ = kNever;
-  silent_probes_ = 0;
+  probing_ = false;
+}
+
+void Repair::heard(Time now) {
+  heard_at_ = now;
+  if (probe_at_ != kNever) {
+    schedule_probe(now);
+  }
 }
 
 void Repair::advanced(std::uint32_t unacked_psn, Time now) {
-  silent_probes_ = 0;
+  probing_ = false;
+  back_off_ = 0;
   while (count_ != 0 && psn_difference(unacked_psn, holes_[0].psn) > 0 &&
          shrink(0, unacked_psn, now)) {
   }
@@ -147,20 +155,21 @@ void Repair::watch(bool outstanding, Time now) {
 
 // REQUIRES: a round trip was measured.
 void Repair::schedule_probe(Time now) {
-  probe_at_ = now + (trip_.probe_timeout() << std::min(silent_probes_ + put_off_, kBackOffMax));
+  probe_at_ = now + (trip_.probe_timeout() << std::min(back_off_ + put_off_, kBackOffMax));
 }
 
-Duration Repair::repair_timeout(const Hole& hole) const {
+// When a hole that was retransmitted should have been filled.
+Time Repair::repair_at(const Hole& hole) const {
   const RoundTrip& trip = repair_trip_.known() ? repair_trip_ : trip_;
-  return (trip.known() ? trip.repair_timeout() : kTimeoutFirst)
-         << std::min(hole.tries - 1, kBackOffMax);
+  return std::max(hole.sent_at, heard_at_) + ((trip.known() ? trip.repair_timeout() : kTimeoutFirst)
+                                              << std::min(hole.tries - 1, kBackOffMax));
 }
 
 Time Repair::deadline() const {
   Time next = probe_at_;
   for (std::uint32_t i = 0; i < count_; ++i) {
     if (holes_[i].waiting == 0) {
-      next = std::min(next, holes_[i].sent_at + repair_timeout(holes_[i]));
+      next = std::min(next, repair_at(holes_[i]));
     }
   }
   return next;
@@ -169,7 +178,7 @@ Time Repair::deadline() const {
 bool Repair::on_time(Time now, bool may_probe) {
   for (std::uint32_t i = 0; i < count_; ++i) {
     Hole& hole = holes_[i];
-    if (hole.waiting == 0 && hole.sent_at + repair_timeout(hole) <= now) {
+    if (hole.waiting == 0 && repair_at(hole) <= now) {
       hole.waiting = 1;
       ++waiting_;
     }
@@ -177,7 +186,8 @@ bool Repair::on_time(Time now, bool may_probe) {
   if (probe_at_ > now) {
     return false;
   }
-  ++(may_probe ? silent_probes_ : put_off_);
+  ++(may_probe ? back_off_ : put_off_);
+  probing_ |= may_probe;
   schedule_probe(now);
   return may_probe;
 }

@@ -40,11 +40,14 @@ class Repair {
 
   // A new connection.
   void forget() { *this = Repair(); }
-  // Everything unacknowledged is retransmitted anyway.
+  // Everything unacknowledged is retransmitted anyway. Probes into the same silence wait no less.
   void clear();
 
   // The answer to a packet that was sent only once took this long.
   void measured(Duration round_trip) { trip_.sample(round_trip); }
+  // The peer still answers something that was sent before what it owes an answer to: since it
+  // answers in order, it may not have got to a probe or a retransmission yet.
+  void heard(Time now);
   // Everything before `unacked_psn` is acknowledged now.
   void advanced(std::uint32_t unacked_psn, Time now);
 
@@ -85,7 +88,7 @@ class Repair {
   // The peer was heard, or an answer was requested: if nothing is received for the probe timeout
   // from now on, and packets are `outstanding`, a probe is due.
   void watch(bool outstanding, Time now);
-  [[nodiscard]] bool probing() const { return silent_probes_ != 0; }
+  [[nodiscard]] bool probing() const { return probing_; }
   // The earliest time at which on_time() has something to do.
   [[nodiscard]] Time deadline() const;
   // Schedules holes again that should have been filled by now. True if a probe is due and
@@ -100,15 +103,17 @@ class Repair {
   void remove(std::uint32_t index);
   void schedule_probe(Time now);
   bool shrink(std::uint32_t index, std::uint32_t psn, Time now);
-  [[nodiscard]] Duration repair_timeout(const Hole& hole) const;
+  [[nodiscard]] Time repair_at(const Hole& hole) const;
 
   std::uint32_t count_ = 0;
   std::uint32_t waiting_ = 0;
   Time probe_at_ = kNever;
-  std::uint32_t silent_probes_ = 0;  // since the peer was heard last
-  std::uint32_t put_off_ = 0;        // how often the probe that is due couldn't be sent
-  RoundTrip trip_;                   // of what the program asked for, waits in queues included
-  RoundTrip repair_trip_;            // of what was sent again
+  Time heard_at_ = 0;           // heard()
+  bool probing_ = false;        // a probe was sent since the last progress or going back
+  std::uint32_t back_off_ = 0;  // probes since the last progress
+  std::uint32_t put_off_ = 0;   // how often the probe that is due couldn't be sent
+  RoundTrip trip_;              // of what the program asked for, waits in queues included
+  RoundTrip repair_trip_;       // of what was sent again
   std::array<Hole, kHolesMax> holes_{};
 };
 

@@ -40,6 +40,9 @@ WcOpcode completion_opcode(WrOpcode opcode) {
   // Ghosts: duplicates of old responses, and responses to requests never sent (IBTA vol. 1, 9.9.3).
   if (!outstanding(packet.psn)) {
     *drop = Drop::kStaleResponse;
+    if (!turn.again) {
+      repair_.heard(turn.now);
+    }
     return Step::kDone;
   }
   Step step = Step::kDone;

@@ -338,7 +338,7 @@ class Requester {
   bool send_parked_ = false;     // memory of the entry at the cursor isn't resident
   bool receive_parked_ = false;  // memory for the response to unacked_psn_ isn't resident
   ReceiverWindow receiver_window_;
-  std::uint32_t silent_timeouts_ = 0;  // since the peer was heard last
+  std::uint32_t silent_timeouts_ = 0;  // since the last progress or NAK
   std::uint32_t hole_count_ = 0;       // not 0: the cursor stands at a hole of so many PSNs
   static constexpr std::uint64_t kNotExecuted = 0;
   std::uint64_t local_grace_ = kNotExecuted;  // of the local operation that was executed last

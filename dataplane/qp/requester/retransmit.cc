@@ -6,7 +6,8 @@
 // What sets it off:
 //   the acknowledgement timer    nothing moved for timeout_ since an answer was asked for; when
 //                                the timer runs out again and again without a word from the peer,
-//                                each wait is twice as long as the one before, up to a bound
+//                                each wait is twice as long as the one before, up to a bound, and
+//                                the window begins with a packet, as TCP's does
 //   a sequence NAK               of a peer that buffers nothing: it misses the packet that it names
 //   an implied NAK               an answer came that passes a READ or atomic without its own, and
 //                                there is no room to buffer it
@@ -60,6 +61,11 @@ void Requester::retry(Turn& turn) {
     const bool silent = end == RetryBudget::End::kSilent;
     return fail_oldest(abi::WcStatus::kRetryExcErr,
                        silent ? Failure::kRetriesExhausted : Failure::kRetriesInVain, turn);
+  }
+  // A peer without a processor has everything in its queues that was sent again at the first
+  // timeout, and will execute or answer all of it.
+  if (silent_timeouts_ > 1 && turn.recovery == Recovery::kSelective) {
+    window_.on_repeated_timeout();
   }
   move_cursor_to_unacked();
   arm_timer(turn.now);

@@ -23,6 +23,19 @@ TEST(SendWindow, BeginsSmallAndDoublesWithEachRoundTrip) {
   EXPECT_EQ(window.packets(), 512U);
 }
 
+TEST(SendWindow, IsOnePacketAfterRepeatedTimeoutsAndDoubles) {
+  SendWindow window;
+  window.configure(512, kMtuShift, false);
+  window.on_repeated_timeout();
+  EXPECT_EQ(window.packets(), 1U);
+  window.on_acknowledged(1);
+  window.on_acknowledged(2);
+  EXPECT_EQ(window.packets(), 4U);
+  window.limit(100);
+  window.on_repeated_timeout();
+  EXPECT_EQ(window.packets(), 100U) << "congestion control's";
+}
+
 TEST(SendWindow, ALimitedWindowDoesNotGrow) {
   SendWindow window;
   window.configure(512, kMtuShift, true);
@@ -52,11 +65,12 @@ TEST(SendWindow, GrowsSlowlyAfterHeavyLoss) {
     window.on_loss();
   }
   EXPECT_EQ(window.packets(), 1U) << "never 0, or the connection would be stuck";
+  window.on_acknowledged(1);
   for (std::uint32_t i = 0; i < SendWindow::kAvoidanceDivisor; ++i) {
-    EXPECT_EQ(window.packets(), 1U);
+    EXPECT_EQ(window.packets(), 2U);
     window.on_acknowledged(1);
   }
-  EXPECT_EQ(window.packets(), 2U);
+  EXPECT_EQ(window.packets(), 3U);
 }
 
 TEST(SendWindow, LossDoesNotShrinkALimitedWindow) {

@@ -170,6 +170,15 @@ TEST_F(RepairTest, AnUnansweredRetransmissionIsRepeatedWithBackOff) {
   }
 }
 
+TEST_F(RepairTest, ARetransmissionIsNotRepeatedWhileThePeerAnswersSomethingElse) {
+  measure();
+  EXPECT_TRUE(repair_.add(5, 1));
+  EXPECT_EQ(send(), Psns{5});
+  now_ += kShortPatience - 1;
+  repair_.heard(now_);
+  EXPECT_EQ(repair_.deadline(), now_ + kShortPatience);
+}
+
 TEST_F(RepairTest, TheBackOffIsBounded) {
   measure();
   EXPECT_TRUE(repair_.add(5, 1));
@@ -247,7 +256,7 @@ TEST_F(RepairTest, GoingBackClearsHolesButKeepsTheEstimate) {
   EXPECT_FALSE(repair_.probing());
   EXPECT_EQ(repair_.deadline(), kNever);
   repair_.watch(true, now_);
-  EXPECT_EQ(repair_.deadline(), now_ + kRepairTimeout);
+  EXPECT_EQ(repair_.deadline(), now_ + 2 * kRepairTimeout) << "the second probe into a silence";
   repair_.forget();
   repair_.watch(true, now_);
   EXPECT_EQ(repair_.deadline(), kNever) << "a new connection, whose round trip is unknown";
