@@ -29,7 +29,7 @@
 
 #include "base/system_error.h"
 #include "control/start/limits_table.h"
-#include "control/start/options.h"
+#include "control/start/option_table.h"
 
 namespace uroce::control {
 namespace {
@@ -69,6 +69,26 @@ Take texts(Set set) {
       }
     }
     return ok();
+  };
+}
+
+// The handler of an option's key; `repeats`: an array, too.
+template <typename Target>
+Take key_of(const Option<Target>& option, Target* target, bool repeats = false) {
+  if (const auto* take = std::get_if<typename Option<Target>::SetText>(&option.set)) {
+    const auto set = [take = *take, target](const std::string& value) {
+      return take(value, target);
+    };
+    return repeats ? texts(set) : text(set);
+  }
+  if (const auto* take = std::get_if<typename Option<Target>::SetNumber>(&option.set)) {
+    return integer([take = *take, target](std::int64_t value) { return take(value, target); });
+  }
+  const auto member = std::get<typename Option<Target>::Switch>(option.set);
+  return [member, target](const toml::node& node) -> Status {
+    const auto value = node.value_exact<bool>();
+    target->*member = value.value_or(false);
+    return value ? ok() : Status(wrong_type("true or false"));
   };
 }
 
@@ -141,75 +161,32 @@ Status File::apply(const toml::table& table, const Keys& keys, const std::string
 }
 
 Keys File::port_keys(DaemonPort* port) {
-  return {
-      {"port", text([port](const std::string& value) {
-         port->spec = value;
-         return ok();
-       })},
-      {"ip", texts([port](const std::string& value) { return value::add_address(value, port); })},
-      {"route", texts([port](const std::string& value) { return value::add_route(value, port); })},
-      {"mtu", integer([port](std::int64_t value) { return value::set_mtu(value, port); })},
-      {"interface",
-       text([port](const std::string& value) { return value::set_interface(value, port); })},
-      {"faults", text([port](const std::string& value) { return value::set_faults(value, port); })},
-  };
+  Keys keys{{"port", text([port](const std::string& value) {
+               port->spec = value;
+               return ok();
+             })}};
+  for (const PortOption& option : port_options()) {
+    keys[option.name] = key_of(option, port, option.repeats);
+  }
+  return keys;
 }
 
 Keys File::daemon_keys() {
-  DaemonOptions* options = &options_;
-  const auto set = [](std::string* target) {
-    return text([target](const std::string& value) {
-      *target = value;
-      return ok();
-    });
-  };
-  return {
-      {"socket", set(&options->socket)},
-      {"pid-file", set(&options->pid_file)},
-      {"socket-mode",
-       text([options](const std::string& v) { return value::set_socket_mode(v, options); })},
-      {"workers", integer([options](std::int64_t v) { return value::set_workers(v, options); })},
-      {"idle", text([options](const std::string& v) { return value::set_idle(v, options); })},
-      {"recovery",
-       text([options](const std::string& v) { return value::set_recovery(v, options); })},
-      {"direct", text([options](const std::string& v) { return value::set_direct(v, options); })},
-      {"latency", text([options](const std::string& v) { return value::set_latency(v, options); })},
-      {"odp-resident-limit",
-       integer([options](std::int64_t v) { return value::set_resident_limit(v, options); })},
-      {"odp-session-resident-limit", integer([options](std::int64_t v) {
-         return value::set_session_resident_limit(v, options);
-       })},
-      {"congestion",
-       text([options](const std::string& v) { return value::set_congestion(v, options); })},
-      {"dcqcn",
-       [this, options](const toml::node& node) { return read_dcqcn(node, options, &wrong_); }},
+  Keys keys{
+      {"dcqcn", [this](const toml::node& node) { return read_dcqcn(node, &options_, &wrong_); }},
       {"limits",
-       [this, options](const toml::node& node) {
-         return read_limits(node, options->known_users, &options->limits, &wrong_);
+       [this](const toml::node& node) {
+         return read_limits(node, options_.known_users, &options_.limits, &wrong_);
        }},
-      {"cnp-interval",
-       integer([options](std::int64_t v) { return value::set_cnp_interval(v, options); })},
-      {"cnp-dscp", integer([options](std::int64_t v) { return value::set_cnp_dscp(v, options); })},
-      {"log-level",
-       text([options](const std::string& v) { return value::set_log_level(v, options); })},
-      {"metrics", text([options](const std::string& v) { return value::set_metrics(v, options); })},
-      {"seccomp",
-       text([options](const std::string& v) { return value::set_call_filter(v, options); })},
-      {"vendor-id",
-       integer([options](std::int64_t v) { return value::set_vendor_id(v, options); })},
-      {"vendor-part-id",
-       integer([options](std::int64_t v) { return value::set_vendor_part_id(v, options); })},
-      {"telemetry",
-       [options](const toml::node& node) -> Status {
-         const auto value = node.value_exact<bool>();
-         options->telemetry = value.value_or(false);
-         return value ? ok() : Status(wrong_type("true or false"));
-       }},
-      {"eal", texts([options](const std::string& value) {
-         options->eal_arguments.push_back(value);
+      {"eal", texts([this](const std::string& value) {
+         options_.eal_arguments.push_back(value);
          return ok();
        })},
   };
+  for (const DaemonOption& option : daemon_options()) {
+    keys[option.name] = key_of(option, &options_);
+  }
+  return keys;
 }
 
 Status File::read_ports(const toml::array& ports) {

@@ -7,56 +7,32 @@
 #include <utility>
 
 #include "control/commands/address_changes.h"
+#include "control/start/option_table.h"
 #include "dataplane/port/faults/faulty_port.h"
 
 namespace uroce::control {
 namespace {
 
-// Options that require a restart, by the name of their flag. (Their values are compared: a number
-// that is written differently is the same number.)
+// What only the file has, and whether a reload changes it, as in DaemonOption::fixed.
 struct Fixed {
   const char* name;
   std::string (*text)(const DaemonOptions&);
 };
 
-std::string text_of(const CongestionSettings& settings) {
-  const DcqcnParameters& d = settings.dcqcn;
+std::string dcqcn_text(const DaemonOptions& options) {
+  const DcqcnParameters& d = options.congestion.dcqcn;
   std::string text;
-  for (const std::uint64_t number :
-       {std::uint64_t{static_cast<std::uint8_t>(settings.mode)},
-        static_cast<std::uint64_t>(settings.cnp_interval), std::uint64_t{settings.cnp_dscp},
-        std::uint64_t{d.rpg_time_reset}, std::uint64_t{d.rpg_threshold},
-        std::uint64_t{d.rpg_ai_rate}, std::uint64_t{d.rpg_hai_rate}, std::uint64_t{d.rpg_max_rate},
-        std::uint64_t{d.rpg_min_rate}, std::uint64_t{d.rpg_min_dec_fac}, std::uint64_t{d.rpg_gd},
-        std::uint64_t{d.initial_alpha_value}, std::uint64_t{d.dce_tcp_g},
-        std::uint64_t{d.dce_tcp_rtt}}) {
+  for (const std::uint32_t number :
+       {d.rpg_time_reset, d.rpg_threshold, d.rpg_ai_rate, d.rpg_hai_rate, d.rpg_max_rate,
+        d.rpg_min_rate, d.rpg_min_dec_fac, d.rpg_gd, d.initial_alpha_value, d.dce_tcp_g,
+        d.dce_tcp_rtt}) {
     text += std::to_string(number) + " ";
   }
   return text;
 }
 
 constexpr Fixed kFixed[] = {
-    {"socket", [](const DaemonOptions& o) { return o.socket; }},
-    {"socket-mode", [](const DaemonOptions& o) { return std::to_string(o.socket_mode); }},
-    {"workers", [](const DaemonOptions& o) { return std::to_string(o.workers); }},
-    {"idle", [](const DaemonOptions& o) { return std::to_string(static_cast<int>(o.idle)); }},
-    {"recovery",
-     [](const DaemonOptions& o) { return std::to_string(static_cast<int>(o.recovery)); }},
-    {"direct", [](const DaemonOptions& o) { return std::string(o.direct ? "on" : "off"); }},
-    {"latency", [](const DaemonOptions& o) { return std::string(o.latency ? "on" : "off"); }},
-    {"odp-resident-limit", [](const DaemonOptions& o) { return std::to_string(o.paging.daemon); }},
-    {"odp-session-resident-limit",
-     [](const DaemonOptions& o) { return std::to_string(o.paging.session); }},
-    {"congestion, cnp-interval, cnp-dscp or dcqcn",
-     [](const DaemonOptions& o) { return text_of(o.congestion); }},
-    {"seccomp",
-     [](const DaemonOptions& o) { return std::to_string(static_cast<int>(o.call_filter)); }},
-    {"vendor-id", [](const DaemonOptions& o) { return std::to_string(o.identity.vendor_id); }},
-    {"vendor-part-id",
-     [](const DaemonOptions& o) { return std::to_string(o.identity.vendor_part_id); }},
-    {"pid-file", [](const DaemonOptions& o) { return o.pid_file; }},
-    {"metrics", [](const DaemonOptions& o) { return o.metrics; }},
-    {"telemetry", [](const DaemonOptions& o) { return std::string(o.telemetry ? "yes" : "no"); }},
+    {"dcqcn", dcqcn_text},
     {"eal",
      [](const DaemonOptions& o) {
        std::string all;
@@ -117,10 +93,16 @@ Result<std::vector<std::string>> Reload::read_again() {
 
 std::vector<std::string> Reload::take(const DaemonOptions& wanted) {
   Lines lines;
-  for (const Fixed& fixed : kFixed) {
-    if (fixed.text(given_) != fixed.text(wanted)) {
-      lines.push_back(std::string(fixed.name) + ": takes effect only after a restart");
+  const auto compare = [&](const std::string& name, std::string (*text)(const DaemonOptions&)) {
+    if (text != nullptr && text(given_) != text(wanted)) {
+      lines.push_back(name + ": takes effect only after a restart");
     }
+  };
+  for (const DaemonOption& option : daemon_options()) {
+    compare(option.name, option.fixed);
+  }
+  for (const Fixed& fixed : kFixed) {
+    compare(fixed.name, fixed.text);
   }
   take_log_level(wanted, &lines);
   take_limits(wanted, &lines);
