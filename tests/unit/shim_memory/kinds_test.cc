@@ -297,10 +297,12 @@ TEST_F(Kinds, PrivateHugePages) {
   ::munmap(memory, 2 * kHuge);
 }
 
-// They need free huge pages for one slice only (32 MiB).
+// They need free huge pages for one slice only (32 MiB). Programs of other tests may take some
+// meanwhile.
 TEST_F(Kinds, PrivateHugePagesOfSeveralSlices) {
-  constexpr std::size_t kBytes = 20 * kHuge;
-  constexpr int kPages = 20 + 16;
+  constexpr std::size_t kBytes = 40 * kHuge;
+  constexpr int kSlice = 16, kOfOthers = 16;
+  constexpr int kPages = 40 + kSlice + kOfOthers;
   const HugePages pages(kPages);
   if (free_huge_pages() < kPages) {
     GTEST_SKIP() << "the machine has too few free huge pages of 2 MiB (vm.nr_hugepages)";
