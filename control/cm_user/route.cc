@@ -2,7 +2,7 @@
 
 #include <cerrno>
 
-#include "control/ip/gid_table.h"
+#include "control/ip/addresses/gid_table.h"
 
 namespace uroce::control::cm_user {
 namespace {

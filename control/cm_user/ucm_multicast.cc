@@ -8,7 +8,7 @@
 
 #include "control/cm_user/deliver.h"
 #include "control/cm_user/ucm_commands.h"
-#include "control/ip/gid_table.h"
+#include "control/ip/addresses/gid_table.h"
 
 namespace uroce::control::cm_user {
 namespace {

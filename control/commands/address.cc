@@ -12,7 +12,7 @@
 #include "control/commands/command_table.h"
 #include "control/commands/conversation.h"
 #include "control/commands/destroy.h"
-#include "control/ip/bare_address.h"
+#include "control/ip/addresses/bare_address.h"
 #include "control/ip/path_resolution.h"
 #include "control/sessions/teardown.h"
 

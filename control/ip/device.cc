@@ -8,7 +8,7 @@
 #include <string>
 #include <utility>
 
-#include "control/ip/icmp.h"
+#include "control/ip/frames/icmp.h"
 #include "control/ip/limits.h"
 #include "dataplane/wire/limits.h"
 

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "base/result.h"
-#include "control/ip/gid_table.h"
+#include "control/ip/addresses/gid_table.h"
 
 namespace uroce::control {
 

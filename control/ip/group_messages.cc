@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "control/ip/gid_table.h"
+#include "control/ip/addresses/gid_table.h"
 
 namespace uroce::control {
 namespace {

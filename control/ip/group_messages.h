@@ -7,7 +7,7 @@
 #include <optional>
 
 #include "base/time.h"
-#include "control/ip/host_frame.h"
+#include "control/ip/frames/host_frame.h"
 
 namespace uroce::control {
 

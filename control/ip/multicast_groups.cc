@@ -3,7 +3,7 @@
 #include <cerrno>
 #include <string>
 
-#include "control/ip/gid_table.h"
+#include "control/ip/addresses/gid_table.h"
 
 namespace uroce::control {
 

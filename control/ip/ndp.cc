@@ -1,6 +1,6 @@
 #include "control/ip/ndp.h"
 
-#include "control/ip/gid_table.h"
+#include "control/ip/addresses/gid_table.h"
 
 namespace uroce::control {
 namespace {

@@ -14,7 +14,7 @@
 
 #include "base/enum_array.h"
 #include "base/time.h"
-#include "control/ip/path_error.h"
+#include "control/ip/frames/path_error.h"
 
 namespace uroce::control {
 

@@ -6,7 +6,7 @@
 #include <map>
 
 #include "abi/command_records.h"
-#include "control/ip/bare_address.h"
+#include "control/ip/addresses/bare_address.h"
 #include "control/ip/limits.h"
 #include "control/metrics/metrics_address.h"
 #include "dataplane/port/make_port.h"

@@ -11,9 +11,9 @@
 #include <vector>
 
 #include "base/result.h"
+#include "control/ip/addresses/gid_table.h"
 #include "control/ip/device.h"
 #include "control/ip/gateways.h"
-#include "control/ip/gid_table.h"
 #include "control/paging/limits.h"
 #include "control/start/call_filter.h"
 #include "dataplane/engine/engine.h"

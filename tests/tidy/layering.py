@@ -29,6 +29,8 @@ _MAY_INCLUDE = {
     "dataplane/engine/turn": ["base", "dataplane/wire", "abi", "dataplane/qp", "dataplane/port", "mmu"],
     "dataplane/engine": ["base", "dataplane/wire", "abi", "dataplane/qp", "dataplane/port", "mmu"],
     "control/cm": ["base", "dataplane/wire"],
+    "control/ip/addresses": ["base", "dataplane/wire", "control/ip/limits.h"],
+    "control/ip/frames": ["base", "dataplane/wire", "control/ip/addresses"],
     "control/ip": ["base", "abi", "dataplane/wire", "dataplane/port"],
     "control/foreign": ["base", "abi", "shares", "mmu"],
     "control/paging": ["base", "abi", "shares", "mmu", "control/foreign"],

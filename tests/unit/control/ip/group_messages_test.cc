@@ -6,7 +6,7 @@
 #include <optional>
 #include <span>
 
-#include "control/ip/gid_table.h"
+#include "control/ip/addresses/gid_table.h"
 #include "control/ip/multicast_groups.h"
 #include "tests/unit/control/ip/hex.h"
 #include "tests/unit/control/ip/link_addresses.h"

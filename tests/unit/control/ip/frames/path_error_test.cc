@@ -1,6 +1,6 @@
 // ICMP errors about packets of ours: parsed, classified, reported once.
 
-#include "control/ip/path_error.h"
+#include "control/ip/frames/path_error.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "control/ip/gid_table.h"
+#include "control/ip/addresses/gid_table.h"
 
 #include <gtest/gtest.h>
 

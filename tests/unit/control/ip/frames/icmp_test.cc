@@ -1,4 +1,4 @@
-#include "control/ip/icmp.h"
+#include "control/ip/frames/icmp.h"
 
 #include <gtest/gtest.h>
 

@@ -10,7 +10,7 @@
 #include <span>
 #include <string>
 
-#include "control/ip/host_frame.h"
+#include "control/ip/frames/host_frame.h"
 
 namespace uroce::control {
 

@@ -1,4 +1,4 @@
-#include "control/ip/address_claims.h"
+#include "control/ip/addresses/address_claims.h"
 
 #include "tests/unit/control/ip/device_fixture.h"
 #include "tests/unit/control/ip/link_addresses.h"

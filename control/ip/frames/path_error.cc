@@ -1,4 +1,4 @@
-#include "control/ip/path_error.h"
+#include "control/ip/frames/path_error.h"
 
 #include <cerrno>
 

@@ -1,4 +1,4 @@
-#include "control/ip/host_frame.h"
+#include "control/ip/frames/host_frame.h"
 
 namespace uroce::control {
 

@@ -5,7 +5,7 @@
 #include <functional>
 #include <optional>
 
-#include "control/ip/host_frame.h"
+#include "control/ip/frames/host_frame.h"
 
 namespace uroce::control {
 
