@@ -19,14 +19,14 @@
 #include "base/time.h"
 #include "control/ip/addresses/address_claims.h"
 #include "control/ip/addresses/gid_table.h"
-#include "control/ip/arp.h"
 #include "control/ip/frames/path_error.h"
 #include "control/ip/gateways.h"
-#include "control/ip/group_answers.h"
-#include "control/ip/multicast_groups.h"
-#include "control/ip/ndp.h"
-#include "control/ip/neighbour_moves.h"
-#include "control/ip/neighbours.h"
+#include "control/ip/groups/group_answers.h"
+#include "control/ip/groups/multicast_groups.h"
+#include "control/ip/neighbours/arp.h"
+#include "control/ip/neighbours/ndp.h"
+#include "control/ip/neighbours/neighbour_moves.h"
+#include "control/ip/neighbours/neighbours.h"
 #include "dataplane/port/port.h"
 #include "dataplane/wire/path_mtu.h"
 
@@ -75,7 +75,7 @@ class Device {
 
   // Resolves the Ethernet address of a peer. kPending: call again once on_frame or on_time has
   // returned true. Errors name the address. `asker`: the user whose share of unanswered requests it
-  // counts against (neighbours.h).
+  // counts against (neighbours/neighbours.h).
   enum class [[nodiscard]] Resolution : std::uint8_t{kDone, kPending};
   Result<Resolution> resolve(const LinkAddress& address, Time now, EtherAddress* mac,
                              Neighbours::Asker asker = Neighbours::kDaemon);

@@ -10,7 +10,7 @@
 namespace uroce::control {
 
 void follow_neighbours(Card& card, Device& device, std::span<const Neighbour> moved);
-// Handles the device's changes that are due (control/ip/neighbour_moves.h).
+// Handles the device's changes that are due (control/ip/neighbours/neighbour_moves.h).
 void follow_moves(Card& card, Device& device);
 
 // The port has this Ethernet address now. May be repeated.

@@ -31,6 +31,8 @@ _MAY_INCLUDE = {
     "control/cm": ["base", "dataplane/wire"],
     "control/ip/addresses": ["base", "dataplane/wire", "control/ip/limits.h"],
     "control/ip/frames": ["base", "dataplane/wire", "control/ip/addresses"],
+    "control/ip/neighbours": ["base", "dataplane/wire", "control/ip/addresses", "control/ip/frames"],
+    "control/ip/groups": ["base", "dataplane/wire", "control/ip/addresses", "control/ip/frames"],
     "control/ip": ["base", "abi", "dataplane/wire", "dataplane/port"],
     "control/foreign": ["base", "abi", "shares", "mmu"],
     "control/paging": ["base", "abi", "shares", "mmu", "control/foreign"],

@@ -28,7 +28,8 @@ TEST(Commands, ADeadAddressIsAnEventInBoundedTime) {
   EXPECT_EQ(program.resolve(channel, second, "192.0.2.1", kPort).error, ENETUNREACH);
 }
 
-// Users share the address requests that a port may have pending (control/ip/neighbours.h).
+// Users share the address requests that a port may have pending
+// (control/ip/neighbours/neighbours.h).
 TEST(Commands, OneUsersDeadAddressesLeaveRequestsToOthers) {
   Rig rig(std::make_unique<SilentPort>(), 1);
   CmProgram greedy(rig, ::getuid() + 1), another(rig, ::getuid() + 2);

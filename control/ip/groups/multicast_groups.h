@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "base/result.h"
-#include "control/ip/group_messages.h"
+#include "control/ip/groups/group_messages.h"
 
 namespace uroce::control {
 

@@ -1,4 +1,4 @@
-#include "control/ip/neighbour_moves.h"
+#include "control/ip/neighbours/neighbour_moves.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "control/ip/multicast_groups.h"
+#include "control/ip/groups/multicast_groups.h"
 
 #include <cerrno>
 #include <string>

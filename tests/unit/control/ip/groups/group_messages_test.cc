@@ -1,4 +1,4 @@
-#include "control/ip/group_messages.h"
+#include "control/ip/groups/group_messages.h"
 
 #include <gtest/gtest.h>
 
@@ -7,7 +7,7 @@
 #include <span>
 
 #include "control/ip/addresses/gid_table.h"
-#include "control/ip/multicast_groups.h"
+#include "control/ip/groups/multicast_groups.h"
 #include "tests/unit/control/ip/hex.h"
 #include "tests/unit/control/ip/link_addresses.h"
 

@@ -1,4 +1,4 @@
-#include "control/ip/group_answers.h"
+#include "control/ip/groups/group_answers.h"
 
 #include <algorithm>
 

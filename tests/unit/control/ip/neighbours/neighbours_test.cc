@@ -1,4 +1,4 @@
-#include "control/ip/neighbours.h"
+#include "control/ip/neighbours/neighbours.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "control/ip/ndp.h"
+#include "control/ip/neighbours/ndp.h"
 
 #include "control/ip/addresses/gid_table.h"
 

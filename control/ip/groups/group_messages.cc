@@ -1,4 +1,4 @@
-#include "control/ip/group_messages.h"
+#include "control/ip/groups/group_messages.h"
 
 #include <algorithm>
 

@@ -1,4 +1,4 @@
-#include "control/ip/arp.h"
+#include "control/ip/neighbours/arp.h"
 
 #include <gtest/gtest.h>
 
