@@ -6,7 +6,7 @@
 
 #include <cstdint>
 
-#include "control/ip/kernel_addresses.h"
+#include "control/ip/kernel/kernel_addresses.h"
 #include "control/sessions/card.h"
 
 namespace uroce::control {

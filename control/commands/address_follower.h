@@ -7,9 +7,9 @@
 #include <vector>
 
 #include "base/time/line_throttle.h"
-#include "control/ip/interface_addresses.h"
-#include "control/ip/kernel_addresses.h"
-#include "control/ip/kernel_watch.h"
+#include "control/ip/kernel/interface_addresses.h"
+#include "control/ip/kernel/kernel_addresses.h"
+#include "control/ip/kernel/kernel_watch.h"
 #include "control/sessions/card.h"
 #include "dataplane/qp/turn.h"
 

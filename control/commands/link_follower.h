@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "control/ip/kernel_watch.h"
+#include "control/ip/kernel/kernel_watch.h"
 #include "control/sessions/card.h"
 
 namespace uroce::control {

@@ -8,7 +8,7 @@
 #include "control/cm_user/service.h"
 #include "control/commands/address_follower.h"
 #include "control/foreign/helper_pool.h"
-#include "control/ip/kernel_addresses.h"
+#include "control/ip/kernel/kernel_addresses.h"
 #include "control/paging/paging_service.h"
 #include "control/reports/error_log.h"
 #include "control/reports/sampler.h"

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "base/time/monotonic_clock.h"
-#include "control/ip/kernel_network.h"
+#include "control/ip/kernel/kernel_network.h"
 #include "control/ip/limits.h"
 #include "control/sessions/card_limits.h"
 #include "control/sessions/session.h"

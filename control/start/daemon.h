@@ -9,7 +9,7 @@
 
 #include "control/cm_user/service.h"
 #include "control/commands/services.h"
-#include "control/ip/kernel_addresses.h"
+#include "control/ip/kernel/kernel_addresses.h"
 #include "control/metrics/metrics_server.h"
 #include "control/paging/paging_service.h"
 #include "control/reports/error_log.h"

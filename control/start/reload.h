@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "base/result.h"
-#include "control/ip/kernel_addresses.h"
+#include "control/ip/kernel/kernel_addresses.h"
 #include "control/sessions/card.h"
 #include "control/start/options.h"
 #include "dataplane/port/port.h"

@@ -33,6 +33,8 @@ _MAY_INCLUDE = {
     "control/ip/frames": ["base", "dataplane/wire", "control/ip/addresses"],
     "control/ip/neighbours": ["base", "dataplane/wire", "control/ip/addresses", "control/ip/frames"],
     "control/ip/groups": ["base", "dataplane/wire", "control/ip/addresses", "control/ip/frames"],
+    "control/ip/kernel": ["base", "dataplane/wire", "dataplane/port", "control/ip/addresses", "control/ip/device.h",
+                          "control/ip/limits.h"],
     "control/ip": ["base", "abi", "dataplane/wire", "dataplane/port"],
     "control/foreign": ["base", "abi", "shares", "mmu"],
     "control/paging": ["base", "abi", "shares", "mmu", "control/foreign"],

@@ -1,8 +1,8 @@
-#include "control/ip/kernel_addresses.h"
+#include "control/ip/kernel/kernel_addresses.h"
 
 #include <utility>
 
-#include "control/ip/kernel_network.h"
+#include "control/ip/kernel/kernel_network.h"
 
 namespace uroce::control {
 

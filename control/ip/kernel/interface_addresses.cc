@@ -1,4 +1,4 @@
-#include "control/ip/interface_addresses.h"
+#include "control/ip/kernel/interface_addresses.h"
 
 #include <linux/netlink.h>
 #include <linux/rtnetlink.h>

@@ -1,4 +1,4 @@
-#include "control/ip/kernel_network.h"
+#include "control/ip/kernel/kernel_network.h"
 
 #include <sys/socket.h>
 

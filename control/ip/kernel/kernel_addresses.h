@@ -11,7 +11,7 @@
 #include "base/result.h"
 #include "base/unique_fd.h"
 #include "control/ip/device.h"
-#include "control/ip/kernel_interface.h"
+#include "control/ip/kernel/kernel_interface.h"
 
 namespace uroce::control {
 

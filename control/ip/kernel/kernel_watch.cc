@@ -1,4 +1,4 @@
-#include "control/ip/kernel_watch.h"
+#include "control/ip/kernel/kernel_watch.h"
 
 #include <linux/netlink.h>
 #include <linux/rtnetlink.h>

@@ -1,4 +1,4 @@
-#include "control/ip/kernel_interface.h"
+#include "control/ip/kernel/kernel_interface.h"
 
 #include <fcntl.h>
 #include <linux/if_tun.h>
