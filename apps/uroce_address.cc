@@ -2,7 +2,7 @@
 
 #include <cstdio>
 
-#include "apps/uroce_report.h"
+#include "apps/daemon_answer.h"
 #include "base/sockets/socket_path.h"
 #include "control/reports/status_client.h"
 

@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "apps/absence.h"
-#include "apps/uroce_report.h"
+#include "apps/daemon_answer.h"
 #include "base/sockets/socket_path.h"
 #include "control/reports/status_client.h"
 

@@ -4,7 +4,7 @@
 #include <cstdio>
 #include <string>
 
-#include "apps/uroce_report.h"
+#include "apps/daemon_answer.h"
 
 namespace uroce {
 namespace {

@@ -1,4 +1,4 @@
-#include "apps/uroce_report.h"
+#include "apps/daemon_answer.h"
 
 #include <algorithm>
 #include <cstdio>
