@@ -1,4 +1,4 @@
-#include "apps/uroced_console.h"
+#include "apps/uroced/console.h"
 
 #include <spawn.h>
 #include <sys/wait.h>

@@ -1,4 +1,4 @@
-#include "apps/uroced_log.h"
+#include "apps/uroced/log.h"
 
 #include <spdlog/pattern_formatter.h>
 #include <spdlog/sinks/stdout_color_sinks.h>

@@ -1,4 +1,4 @@
-#include "apps/uroce_run.h"
+#include "apps/uroce/run.h"
 
 #include <sys/un.h>
 #include <sys/wait.h>
@@ -15,10 +15,10 @@
 #include <system_error>
 
 #include "abi/command_records.h"
-#include "apps/default_route.h"
-#include "apps/private_daemon.h"
 #include "apps/tree/mount_tree.h"
 #include "apps/tree/tree_keeper.h"
+#include "apps/uroce/default_route.h"
+#include "apps/uroce/private_daemon.h"
 #include "base/environment.h"
 #include "base/sockets/daemon_peer.h"
 #include "base/sockets/private_folder.h"

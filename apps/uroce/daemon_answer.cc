@@ -1,4 +1,4 @@
-#include "apps/daemon_answer.h"
+#include "apps/uroce/daemon_answer.h"
 
 #include <algorithm>
 #include <cstdio>

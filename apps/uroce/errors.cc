@@ -1,4 +1,4 @@
-#include "apps/uroce_errors.h"
+#include "apps/uroce/errors.h"
 
 #include <unistd.h>
 
@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "apps/absence.h"
-#include "apps/daemon_answer.h"
+#include "apps/uroce/daemon_answer.h"
 #include "base/sockets/socket_path.h"
 #include "control/reports/status_client.h"
 

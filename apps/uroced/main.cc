@@ -10,8 +10,8 @@
 #include <iterator>
 #include <string>
 
-#include "apps/uroced_console.h"
-#include "apps/uroced_log.h"
+#include "apps/uroced/console.h"
+#include "apps/uroced/log.h"
 #include "base/page_size.h"
 #include "control/start/clean_environment.h"
 #include "control/start/daemon.h"

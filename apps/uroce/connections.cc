@@ -1,9 +1,9 @@
-#include "apps/uroce_connections.h"
+#include "apps/uroce/connections.h"
 
 #include <cstdio>
 #include <string>
 
-#include "apps/daemon_answer.h"
+#include "apps/uroce/daemon_answer.h"
 
 namespace uroce {
 namespace {

@@ -1,11 +1,11 @@
-#include "apps/uroce_limits.h"
+#include "apps/uroce/limits.h"
 
 #include <pwd.h>
 
 #include <cstdio>
 #include <string>
 
-#include "apps/daemon_answer.h"
+#include "apps/uroce/daemon_answer.h"
 #include "base/sockets/socket_path.h"
 #include "control/reports/status_client.h"
 

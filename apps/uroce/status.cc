@@ -1,10 +1,10 @@
-#include "apps/uroce_status.h"
+#include "apps/uroce/status.h"
 
 #include <algorithm>
 #include <cstdio>
 #include <string>
 
-#include "apps/daemon_answer.h"
+#include "apps/uroce/daemon_answer.h"
 
 namespace uroce {
 namespace {

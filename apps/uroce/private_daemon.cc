@@ -1,4 +1,4 @@
-#include "apps/private_daemon.h"
+#include "apps/uroce/private_daemon.h"
 
 #include <sys/prctl.h>
 #include <sys/socket.h>

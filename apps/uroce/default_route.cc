@@ -1,6 +1,6 @@
 // As /proc/net has the kernel's routes.
 
-#include "apps/default_route.h"
+#include "apps/uroce/default_route.h"
 
 #include <cstdint>
 #include <fstream>

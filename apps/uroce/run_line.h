@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "apps/uroce_run.h"
+#include "apps/uroce/run.h"
 #include "base/result.h"
 
 namespace uroce {

@@ -1,8 +1,8 @@
-#include "apps/uroce_address.h"
+#include "apps/uroce/address.h"
 
 #include <cstdio>
 
-#include "apps/daemon_answer.h"
+#include "apps/uroce/daemon_answer.h"
 #include "base/sockets/socket_path.h"
 #include "control/reports/status_client.h"
 

@@ -1,9 +1,9 @@
-#include "apps/uroce_odp.h"
+#include "apps/uroce/odp.h"
 
 #include <cstdio>
 #include <string>
 
-#include "apps/daemon_answer.h"
+#include "apps/uroce/daemon_answer.h"
 #include "base/sockets/socket_path.h"
 #include "control/reports/status_client.h"
 

@@ -1,4 +1,4 @@
-#include "apps/uroce_run_line.h"
+#include "apps/uroce/run_line.h"
 
 #include <arpa/inet.h>
 
