@@ -297,8 +297,8 @@ TEST_F(Kinds, PrivateHugePages) {
   ::munmap(memory, 2 * kHuge);
 }
 
-// They need free huge pages for one slice only (32 MiB). Programs of other tests may take some
-// meanwhile.
+// They need free huge pages for one slice only (32 MiB): all at once would need as many as the
+// buffer has, which is more than one slice and what programs of other tests may take meanwhile.
 TEST_F(Kinds, PrivateHugePagesOfSeveralSlices) {
   constexpr std::size_t kBytes = 40 * kHuge;
   constexpr int kSlice = 16, kOfOthers = 16;
