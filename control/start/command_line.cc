@@ -93,11 +93,13 @@ void Parser::add(const Option<Target>& option, Find target) {
         });
   } else {
     const auto member = std::get<typename Option<Target>::Switch>(option.set);
-    flags_.push_back(
-        {app_.add_flag("--" + option.name, option.help), [member, target](const std::string&) {
-           target()->*member = true;
-           return ok();
-         }});
+    flags_.push_back({app_.add_flag("--" + option.name, option.help),
+                      [member, target](const std::string& value) -> Status {
+                        if (!CLI::detail::lexical_cast(value, target()->*member)) {
+                          return Error{EINVAL, "'" + value + "' isn't true or false"};
+                        }
+                        return ok();
+                      }});
   }
 }
 

@@ -76,13 +76,14 @@ Take texts(Set set) {
 template <typename Target>
 Take key_of(const Option<Target>& option, Target* target, bool repeats = false) {
   if (const auto* take = std::get_if<typename Option<Target>::SetText>(&option.set)) {
-    const auto set = [take = *take, target](const std::string& value) {
-      return take(value, target);
+    const auto set = [take_text = *take, target](const std::string& value) {
+      return take_text(value, target);
     };
     return repeats ? texts(set) : text(set);
   }
   if (const auto* take = std::get_if<typename Option<Target>::SetNumber>(&option.set)) {
-    return integer([take = *take, target](std::int64_t value) { return take(value, target); });
+    return integer(
+        [take_number = *take, target](std::int64_t value) { return take_number(value, target); });
   }
   const auto member = std::get<typename Option<Target>::Switch>(option.set);
   return [member, target](const toml::node& node) -> Status {

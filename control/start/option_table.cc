@@ -1,5 +1,6 @@
 #include "control/start/option_table.h"
 
+#include <utility>
 #include <vector>
 
 #include "base/sockets/socket_path.h"
@@ -7,10 +8,8 @@
 namespace uroce::control {
 namespace {
 
-using Options = const DaemonOptions&;
-
 template <typename Number>
-std::string text_of(Number number) {
+std::string number_text(Number number) {
   return std::to_string(static_cast<std::int64_t>(number));
 }
 
@@ -21,7 +20,7 @@ Status set_string(const std::string& text, DaemonOptions* options) {
 }
 
 template <std::string DaemonOptions::*kMember>
-std::string string_of(Options options) {
+std::string string_of(const DaemonOptions& options) {
   return options.*kMember;
 }
 
@@ -54,14 +53,15 @@ std::vector<DaemonOption> make_service_options() {
        string_of<&DaemonOptions::socket>},
       {{"socket-mode", "MODE", "permissions of the socket, as for chmod (0666: every local user)",
         value::set_socket_mode},
-       [](Options o) { return text_of(o.socket_mode); }},
+       [](const DaemonOptions& o) { return number_text(o.socket_mode); }},
       {{"log-level", "LEVEL", "trace, debug, info (default), warning, error or off",
         value::set_log_level},
-       nullptr},
+       string_of<&DaemonOptions::log_level>,
+       true},
       {{"seccomp", "MODE",
         "system calls that a running daemon never needs: on (refused; default), kill, log or off",
         value::set_call_filter},
-       [](Options o) { return text_of(o.call_filter); }},
+       [](const DaemonOptions& o) { return number_text(o.call_filter); }},
       {{"pid-file", "FILE", "write the process id to this file",
         set_string<&DaemonOptions::pid_file>},
        string_of<&DaemonOptions::pid_file>},
@@ -69,53 +69,53 @@ std::vector<DaemonOption> make_service_options() {
         "serve metrics for Prometheus there, to anyone who can connect", value::set_metrics},
        string_of<&DaemonOptions::metrics>},
       {{"telemetry", "", "open DPDK's telemetry socket", &DaemonOptions::telemetry},
-       [](Options o) { return text_of(o.telemetry); }},
+       [](const DaemonOptions& o) { return number_text(o.telemetry); }},
   };
 }
 
 std::vector<DaemonOption> make_card_options() {
   return {
       {{"workers", "N", "number of threads that process packets (1)", value::set_workers},
-       [](Options o) { return text_of(o.workers); }},
+       [](const DaemonOptions& o) { return number_text(o.workers); }},
       {{"idle", "POLICY", "adaptive (default): sleep when idle; poll: never sleep",
         value::set_idle},
-       [](Options o) { return text_of(o.idle); }},
+       [](const DaemonOptions& o) { return number_text(o.idle); }},
       {{"recovery", "MODE",
         "selective (default): resend only lost packets; go-back-n: and all packets after them",
         value::set_recovery},
-       [](Options o) { return text_of(o.recovery); }},
+       [](const DaemonOptions& o) { return number_text(o.recovery); }},
       {{"direct", "on|off",
         "on (default): copy messages between queue pairs of one worker without frames; off: send "
         "them as frames",
         value::set_direct},
-       [](Options o) { return text_of(o.direct); }},
+       [](const DaemonOptions& o) { return number_text(o.direct); }},
       {{"latency", "on|off",
         "on (default): each queue pair measures the latency of one message at a time; off: none",
         value::set_latency},
-       [](Options o) { return text_of(o.latency); }},
+       [](const DaemonOptions& o) { return number_text(o.latency); }},
       {{"odp-resident-limit", "BYTES",
         "limit of resident on-demand memory (none); beyond it the least recently used is evicted",
         value::set_resident_limit},
-       [](Options o) { return text_of(o.paging.daemon); }},
+       [](const DaemonOptions& o) { return number_text(o.paging.daemon); }},
       {{"odp-session-resident-limit", "BYTES", "the same for each program (none)",
         value::set_session_resident_limit},
-       [](Options o) { return text_of(o.paging.session); }},
+       [](const DaemonOptions& o) { return number_text(o.paging.session); }},
       {{"congestion", "MODE",
         "dcqcn (default): senders reduce their rate on congestion notifications; delay: also on "
         "long round trips; none",
         value::set_congestion},
-       [](Options o) { return text_of(o.congestion.mode); }},
+       [](const DaemonOptions& o) { return number_text(o.congestion.mode); }},
       {{"cnp-interval", "US",
         "minimum interval between congestion notifications to a sender, in microseconds (50)",
         value::set_cnp_interval},
-       [](Options o) { return text_of(o.congestion.cnp_interval); }},
+       [](const DaemonOptions& o) { return number_text(o.congestion.cnp_interval); }},
       {{"cnp-dscp", "N", "DSCP of congestion notifications (48)", value::set_cnp_dscp},
-       [](Options o) { return text_of(o.congestion.cnp_dscp); }},
+       [](const DaemonOptions& o) { return number_text(o.congestion.cnp_dscp); }},
       {{"vendor-id", "N", "the vendor id that ibv_query_device reports", value::set_vendor_id},
-       [](Options o) { return text_of(o.identity.vendor_id); }},
+       [](const DaemonOptions& o) { return number_text(o.identity.vendor_id); }},
       {{"vendor-part-id", "N", "the part id that ibv_query_device reports (26428)",
         value::set_vendor_part_id},
-       [](Options o) { return text_of(o.identity.vendor_part_id); }},
+       [](const DaemonOptions& o) { return number_text(o.identity.vendor_part_id); }},
   };
 }
 

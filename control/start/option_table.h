@@ -31,9 +31,8 @@ struct PortOption : Option<DaemonPort> {
 };
 
 struct DaemonOption : Option<DaemonOptions> {
-  // As a text that differs if the values do; nullptr: a reload takes the new value at once,
-  // otherwise it says that a restart is needed.
-  std::string (*fixed)(const DaemonOptions&);
+  std::string (*text)(const DaemonOptions&);  // of its value: another one for another value
+  bool reloads = false;  // reload.cc takes a new value; the others need a restart
 };
 
 // Without `port` itself, which begins a port.

@@ -13,7 +13,7 @@
 namespace uroce::control {
 namespace {
 
-// What only the file has, and whether a reload changes it, as in DaemonOption::fixed.
+// What isn't in the table of options, and needs a restart.
 struct Fixed {
   const char* name;
   std::string (*text)(const DaemonOptions&);
@@ -94,12 +94,14 @@ Result<std::vector<std::string>> Reload::read_again() {
 std::vector<std::string> Reload::take(const DaemonOptions& wanted) {
   Lines lines;
   const auto compare = [&](const std::string& name, std::string (*text)(const DaemonOptions&)) {
-    if (text != nullptr && text(given_) != text(wanted)) {
+    if (text(given_) != text(wanted)) {
       lines.push_back(name + ": takes effect only after a restart");
     }
   };
   for (const DaemonOption& option : daemon_options()) {
-    compare(option.name, option.fixed);
+    if (!option.reloads) {
+      compare(option.name, option.text);
+    }
   }
   for (const Fixed& fixed : kFixed) {
     compare(fixed.name, fixed.text);

@@ -8,6 +8,7 @@
 #include <fstream>
 #include <map>
 #include <string>
+#include <variant>
 #include <vector>
 
 #include "tests/unit/temporary_folder.h"
@@ -15,84 +16,125 @@
 namespace uroce::control {
 namespace {
 
-// A value of each option that isn't its default, as the flag takes it and as the file does.
-struct Sample {
-  std::vector<std::string> flag;
-  std::string key;
-};
-const std::map<std::string, Sample>& samples() {
-  static const std::map<std::string, Sample> all{
-      {"socket", {{"/tmp/x.sock"}, "\"/tmp/x.sock\""}},
-      {"socket-mode", {{"0600"}, "\"0600\""}},
-      {"log-level", {{"debug"}, "\"debug\""}},
-      {"seccomp", {{"off"}, "\"off\""}},
-      {"pid-file", {{"/tmp/x.pid"}, "\"/tmp/x.pid\""}},
-      {"metrics", {{"127.0.0.1:9999"}, "\"127.0.0.1:9999\""}},
-      {"telemetry", {{}, "true"}},
-      {"workers", {{"2"}, "2"}},
-      {"idle", {{"poll"}, "\"poll\""}},
-      {"recovery", {{"go-back-n"}, "\"go-back-n\""}},
-      {"direct", {{"off"}, "\"off\""}},
-      {"latency", {{"off"}, "\"off\""}},
-      {"odp-resident-limit", {{"1073741824"}, "1073741824"}},
-      {"odp-session-resident-limit", {{"536870912"}, "536870912"}},
-      {"congestion", {{"none"}, "\"none\""}},
-      {"cnp-interval", {{"70"}, "70"}},
-      {"cnp-dscp", {{"26"}, "26"}},
-      {"vendor-id", {{"4660"}, "4660"}},
-      {"vendor-part-id", {{"7"}, "7"}},
+// A value of each option that isn't its default. (A flag of telemetry needs none.)
+const std::map<std::string, std::string>& samples() {
+  static const std::map<std::string, std::string> all{
+      {"ip", "10.9.8.7/16"},
+      {"route", "10.7.0.0/16=10.0.0.2"},
+      {"mtu", "4200"},
+      {"interface", "u0"},
+      {"faults", "loss=0.5,seed=7"},
+      {"socket", "/tmp/x.sock"},
+      {"socket-mode", "0600"},
+      {"log-level", "debug"},
+      {"seccomp", "off"},
+      {"pid-file", "/tmp/x.pid"},
+      {"metrics", "127.0.0.1:9999"},
+      {"telemetry", "true"},
+      {"workers", "2"},
+      {"idle", "poll"},
+      {"recovery", "go-back-n"},
+      {"direct", "off"},
+      {"latency", "off"},
+      {"odp-resident-limit", "1073741824"},
+      {"odp-session-resident-limit", "536870912"},
+      {"congestion", "none"},
+      {"cnp-interval", "70"},
+      {"cnp-dscp", "26"},
+      {"vendor-id", "4660"},
+      {"vendor-part-id", "7"},
   };
   return all;
 }
 
+// Its line in the file.
+template <typename Target>
+std::string line_of(const Option<Target>& option) {
+  const std::string& value = samples().at(option.name);
+  const bool quoted = std::holds_alternative<typename Option<Target>::SetText>(option.set);
+  return option.name + " = " + (quoted ? '"' + value + '"' : value) + "\n";
+}
+
 class OptionTable : public testing::Test {
  protected:
-  // The daemon's options with these flags and these lines of its file.
-  DaemonOptions parsed(const std::vector<std::string>& flags, const std::string& lines) {
+  Result<CommandLine> parse(const std::vector<std::string>& flags, const std::string& lines) {
     const std::string path = folder_ / "uroce.toml";
-    std::ofstream(path) << lines << "\nport = \"loopback\"\nip = \"10.0.0.1/24\"\n";
+    std::ofstream(path) << lines;
     std::vector<const char*> words = {"uroced", "--config", path.c_str()};
     for (const std::string& flag : flags) {
       words.push_back(flag.c_str());
     }
-    const auto line = parse_command_line(static_cast<int>(words.size()), words.data());
+    return parse_command_line(static_cast<int>(words.size()), words.data());
+  }
+  DaemonOptions parsed(const std::vector<std::string>& flags, const std::string& lines) {
+    const auto line = parse(flags, lines);
     EXPECT_TRUE(line) << line.error().message;
     return line ? line->options : DaemonOptions();
-  }
-  DaemonOptions by_flag(const std::string& name, const std::string& lines = "") {
-    std::vector<std::string> words = samples().at(name).flag;
-    words.insert(words.begin(), "--" + name);
-    return parsed(words, lines);
   }
 
  private:
   const test::TemporaryFolder folder_;
 };
 
-std::string value_of(const DaemonOption& option, const DaemonOptions& options) {
-  return option.fixed == nullptr ? options.log_level : option.fixed(options);
-}
+constexpr const char* kPort = "port = \"loopback\"\nip = \"10.0.0.1/24\"\n";
 
 TEST_F(OptionTable, FlagAndKeySetTheSame) {
-  const DaemonOptions untouched = parsed({}, "");
   for (const DaemonOption& option : daemon_options()) {
     SCOPED_TRACE(option.name);
     ASSERT_TRUE(samples().contains(option.name));
-    const std::string wanted = value_of(option, by_flag(option.name));
-    EXPECT_NE(wanted, value_of(option, untouched));
-    EXPECT_EQ(wanted,
-              value_of(option, parsed({}, option.name + " = " + samples().at(option.name).key)));
+    const DaemonOptions by_flag =
+        parsed({"--" + option.name + "=" + samples().at(option.name)}, kPort);
+    EXPECT_NE(option.text(by_flag), option.text(parsed({}, kPort)));
+    EXPECT_EQ(option.text(by_flag), option.text(parsed({}, line_of(option) + kPort)));
+  }
+}
+
+// What a port has, as one text.
+std::string port_text(const DaemonOptions& options) {
+  const DaemonPort& port = options.ports.at(0);
+  std::string text =
+      std::to_string(port.mtu) + " " + port.interface + " " + std::to_string(port.faults.any());
+  for (const IpPrefix& prefix : port.addresses) {
+    text += " " + to_string(prefix.address);
+  }
+  for (const GatewayRoute& route : port.routes) {
+    text += " " + to_string(route.destination) + "=" + to_string(route.gateway);
+  }
+  return text;
+}
+
+TEST_F(OptionTable, FlagAndKeyOfAPortSetTheSame) {
+  const std::string port = "port = \"loopback\"\n";
+  for (const PortOption& option : port_options()) {
+    SCOPED_TRACE(option.name);
+    ASSERT_TRUE(samples().contains(option.name));
+    // Every port needs an address.
+    const bool address = option.name == "ip";
+    std::vector<std::string> flags = {"--port=loopback",
+                                      "--" + option.name + "=" + samples().at(option.name)};
+    if (!address) {
+      flags.emplace_back("--ip=10.0.0.1/24");
+    }
+    const std::string by_flag = port_text(parsed(flags, ""));
+    EXPECT_NE(by_flag, port_text(parsed({}, kPort)));
+    EXPECT_EQ(by_flag, port_text(parsed({}, line_of(option) + (address ? port : kPort))));
   }
 }
 
 TEST_F(OptionTable, OnlyTheLogLevelIsTakenByAReload) {
   for (const DaemonOption& option : daemon_options()) {
-    EXPECT_EQ(option.fixed == nullptr, option.name == "log-level") << option.name;
+    EXPECT_EQ(option.reloads, option.name == "log-level") << option.name;
   }
 }
 
-TEST_F(OptionTable, AFlagWithoutAValueWinsOverTheFileToo) {
-  EXPECT_TRUE(by_flag("telemetry", "telemetry = false").telemetry);
+TEST_F(OptionTable, AFlagThatNeedsNoValueWinsOverTheFileToo) {
+  const std::string on = std::string("telemetry = true\n") + kPort;
+  const std::string off = std::string("telemetry = false\n") + kPort;
+  EXPECT_TRUE(parsed({"--telemetry"}, off).telemetry);
+  EXPECT_FALSE(parsed({"--telemetry=false"}, on).telemetry);
+  const auto wrong = parse({"--telemetry=maybe"}, on);
+  ASSERT_FALSE(wrong);
+  EXPECT_NE(wrong.error().message.find("--telemetry"), std::string::npos) << wrong.error().message;
 }
 
 TEST_F(OptionTable, NoNameIsThereTwice) {
