@@ -30,9 +30,9 @@ std::uint64_t number(const Json& object, const char* name) {
 }
 
 const Json& list(const Json& object, const char* name) {
-  static const Json kNone = Json::array();
+  static const Json none = Json::array();
   const auto found = object.is_object() ? object.find(name) : object.end();
-  return object.is_object() && found != object.end() && found->is_array() ? *found : kNone;
+  return object.is_object() && found != object.end() && found->is_array() ? *found : none;
 }
 
 void good(Findings& findings, const char* about, std::string sentence) {

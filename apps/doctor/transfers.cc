@@ -10,6 +10,8 @@
 #include <cstring>
 #include <memory>
 #include <random>
+#include <string>
+#include <system_error>
 
 #include "base/ipv4_mapped.h"
 
@@ -50,7 +52,7 @@ class TransferRunner {
     request.wr.rdma.rkey = end_.theirs.rkey;
     ibv_send_wr* bad = nullptr;
     const int error = ibv_post_send(end_.qp, &request, &bad);
-    return error == 0 ? "" : std::string("posting failed: ") + std::strerror(error);
+    return error == 0 ? "" : "posting failed: " + std::generic_category().message(error);
   }
 
   std::string wait() {
@@ -94,7 +96,7 @@ class TransferRunner {
     int outstanding = 0;
     while (outstanding > 0 || seconds_since(begun) < kRateSeconds) {
       const bool more = seconds_since(begun) < kRateSeconds && outstanding < kDeep;
-      const std::string failure = more ? post(IBV_WR_RDMA_WRITE) : wait();
+      std::string failure = more ? post(IBV_WR_RDMA_WRITE) : wait();
       if (!failure.empty()) {
         return failure;
       }

@@ -68,7 +68,7 @@ Endpoint endpoint_of(const Gid& gid, std::uint16_t port) {
 }
 
 Result<Endpoint> parse_sockaddr(std::span<const std::byte> bytes) {
-  const sa_family_t family = load<sa_family_t>(bytes);
+  const auto family = load<sa_family_t>(bytes);
   if (family == AF_UNSPEC) {
     return Endpoint{};
   }

@@ -29,6 +29,7 @@ class PortTable {
     Endpoint endpoint;
     bool reuse = false;        // RDMA_OPTION_ID_REUSEADDR
     bool family_only = false;  // RDMA_OPTION_ID_AFONLY: a wildcard doesn't cover the other family
+    // NOLINTNEXTLINE(readability-implicit-bool-conversion): of the compiler's own comparison
     auto operator<=>(const Claim&) const = default;
   };
 

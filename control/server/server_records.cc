@@ -134,22 +134,22 @@ void Server::on_helpers() {
 
 // Notifies the programs that wait for a helper that hangs.
 void Server::give_up_fetches() {
-  for (auto at = connections_.begin(); at != connections_.end();) {
-    const auto next = std::next(at);
+  for (auto at = connections_.begin(), next = at; at != connections_.end(); at = next) {
+    next = std::next(at);
     const User& user = at->second.conversation->session().account()->user();
-    if (at->second.fetching && !services_.helpers->check(user)) {
-      at->second.fetching = false;
-      within_memory(at->first, [&] {
-        run_command(at->second, [](Conversation& conversation) {
-          conversation.refuse(
-              ETIMEDOUT,
-              "a descriptor that came with the record couldn't be received and looked at: what it "
-              "belongs to, or another that this user has passed, doesn't answer");
-        });
-        serve_in_turn(at);
-      });
+    if (!at->second.fetching || services_.helpers->check(user)) {
+      continue;
     }
-    at = next;
+    at->second.fetching = false;
+    within_memory(at->first, [&] {
+      run_command(at->second, [](Conversation& conversation) {
+        conversation.refuse(
+            ETIMEDOUT,
+            "a descriptor that came with the record couldn't be received and looked at: what it "
+            "belongs to, or another that this user has passed, doesn't answer");
+      });
+      serve_in_turn(at);
+    });
   }
 }
 

@@ -96,10 +96,12 @@ asm(R"(
 extern "C" {
 bool uroce_forward_copy_16(std::byte* destination, const std::byte* source, std::size_t length);
 bool uroce_forward_copy_32(std::byte* destination, const std::byte* source, std::size_t length);
+// NOLINTBEGIN(readability-identifier-naming): labels of the assembler's
 extern const std::byte uroce_forward_copy_16_end;
 extern const std::byte uroce_forward_copy_16_failed;
 extern const std::byte uroce_forward_copy_32_end;
 extern const std::byte uroce_forward_copy_32_failed;
+// NOLINTEND(readability-identifier-naming)
 }
 #endif
 

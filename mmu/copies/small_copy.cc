@@ -138,8 +138,10 @@ uroce_small_copy_failed:
 
 extern "C" {
 bool uroce_small_copy(std::byte* destination, const std::byte* source, std::size_t length);
+// NOLINTBEGIN(readability-identifier-naming): labels of the assembler's
 extern const std::byte uroce_small_copy_end;
 extern const std::byte uroce_small_copy_failed;
+// NOLINTEND(readability-identifier-naming)
 }
 
 namespace uroce {

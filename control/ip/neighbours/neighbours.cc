@@ -75,17 +75,16 @@ std::vector<LinkAddress> Neighbours::due(Time now, bool* settled) {
   for (auto at = entries_.begin(); at != entries_.end();) {
     Entry& entry = at->second;
     const bool confirming = entry.state == State::kConfirming;
+    const bool asks_again = entry.attempts < (confirming ? kConfirmAttemptsMax : kAttemptsMax);
     if (!has_deadline(entry.state) || entry.deadline > now) {
       ++at;
-    } else if (entry.state == State::kUnreachable) {
-      at = forget(at);
-    } else if (entry.attempts < (confirming ? kConfirmAttemptsMax : kAttemptsMax)) {
+    } else if (entry.state == State::kUnreachable || (confirming && !asks_again)) {
+      at = forget(at);  // nobody waits for it
+    } else if (asks_again) {
       ++entry.attempts;
       entry.deadline = now + (confirming ? kConfirmInterval : kAttemptInterval);
       questions.push_back(at->first);
       ++at;
-    } else if (confirming) {
-      at = forget(at);  // nobody waits for it
     } else {
       entry.state = State::kUnreachable;
       entry.deadline = now + kUnreachableFor;

@@ -101,11 +101,11 @@ std::span<const Crc32Kernel* const> crc32_kernels() {
 
 const Crc32Kernel& cheapest_crc32_kernel(std::span<const Crc32Kernel* const> kernels,
                                          Crc32Cost cost) {
-  const Crc32Kernel* cheapest = nullptr;
-  std::uint64_t least = 0;
-  for (const Crc32Kernel* kernel : kernels) {
+  const Crc32Kernel* cheapest = kernels.front();
+  std::uint64_t least = cost(*cheapest);
+  for (const Crc32Kernel* kernel : kernels.subspan(1)) {
     const std::uint64_t costs = cost(*kernel);
-    if (cheapest == nullptr || costs < least) {
+    if (costs < least) {
       cheapest = kernel;
       least = costs;
     }

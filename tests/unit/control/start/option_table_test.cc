@@ -93,7 +93,7 @@ TEST_F(OptionTable, FlagAndKeySetTheSame) {
 std::string port_text(const DaemonOptions& options) {
   const DaemonPort& port = options.ports.at(0);
   std::string text =
-      std::to_string(port.mtu) + " " + port.interface + " " + std::to_string(port.faults.any());
+      std::to_string(port.mtu) + " " + port.interface + " " + (port.faults.any() ? "faults" : "");
   for (const IpPrefix& prefix : port.addresses) {
     text += " " + to_string(prefix.address);
   }

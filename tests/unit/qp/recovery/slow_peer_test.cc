@@ -15,9 +15,9 @@ namespace {
 using abi::WcStatus;
 using abi::WrOpcode;
 
-constexpr std::uint32_t kMtu = 1'024;
+constexpr std::size_t kMtu = 1'024;
 
-void post(QpPair& pair, std::uint64_t wr_id, WrOpcode opcode, std::uint32_t bytes) {
+void post(QpPair& pair, std::uint64_t wr_id, WrOpcode opcode, std::size_t bytes) {
   pair.a.post_send(rdma_wr(wr_id, opcode, pair.b, 0), std::array{pair.a.sge(0, bytes)});
 }
 
