@@ -18,7 +18,7 @@ template <typename Target>
 struct Option {
   using SetText = Status (*)(const std::string&, Target*);
   using SetNumber = Status (*)(std::int64_t, Target*);
-  using Switch = bool Target::*;  // its flag has no value
+  using Switch = bool Target::*;  // its flag needs no value
 
   std::string name;
   std::string type;  // what its value is, for --help
