@@ -3,17 +3,19 @@
 import time
 
 from harness.case import E2eCase
-from harness.process import wait_until
+from harness.process import Process, wait_until
 from harness.programs import run_pair, start, start_pair
 from harness.rdmacm import run_cm_pair
 from harness.udp_wire import IPV4, Udp
 from harness.wires import free_tcp_port
 
 
+# Waits for a long packet to the server, and reports to its sender that it was too long.
 _REPORT_PATH_MTU = """
 import sys
 from scapy.all import ICMP, IP, send, sniff
-packet = sniff(iface="wire", count=1, lfilter=lambda packet: IP in packet and packet[IP].len > 1400)[0][IP]
+packet = sniff(iface="wire", count=1, lfilter=lambda packet: IP in packet and packet[IP].len > 1400,
+               started_callback=lambda: print("waiting", flush=True))[0][IP]
 quoted = bytes(packet)[:100]
 send(IP(src=packet.dst, dst=packet.src) / ICMP(type=3, code=4, nexthopmtu=int(sys.argv[1])) / quoted, verbose=False)
 """
@@ -56,12 +58,11 @@ class Unreachable(E2eCase):
     def test_udp_path_that_shrinks(self):
         """A router's MTU shrinks while a connection is in use: the error of the failed work request says so."""
         wire = Udp(self)
-        _server, client = self._start_transfer(wire, 20)
+        _server, client = self._transfer_with_reported_mtu(wire, 60, 1400)
         for command in ("add table inet narrow", "add chain inet narrow input { type filter hook input priority 0; }",
                         "add rule inet narrow input udp dport 4791 meta length > 1400 drop"):
             wire.namespaces[0].run("nft", command)
-        self._report_path_mtu(wire, 1400)
-        self.assertNotEqual(client.wait(60), 0)
+        client.expect_failure(50)
         says = r"the path to 10\.77\.2\.1 carries IP packets of 1400 bytes at most"
         self.assertRegex(wire.client.daemon.process.out() + wire.client.daemon.process.err(), says)
         errors = self.uroce("errors", daemon=wire.client.daemon).stdout
@@ -70,24 +71,20 @@ class Unreachable(E2eCase):
     def test_udp_forged_path_mtu(self):
         """Anybody can claim that the path carries next to nothing: connections go on, and new ones are made."""
         wire = Udp(self)
-        programs = self._start_transfer(wire, 5)
-        self._report_path_mtu(wire, 100)
-        for program in programs:
+        for program in self._transfer_with_reported_mtu(wire, 5, 100):
             program.expect_success(60)
         run_pair(self, wire, "ib_write_bw", "-F", "-x", IPV4, "-m", 1024, "-s", 65536, "-n", 100)
         wire.stop()
 
-    def _start_transfer(self, wire, seconds):
-        server, client = start_pair(self, wire, "ib_write_bw", ["-F", "-x", IPV4, "-s", 65536, "-D", seconds])
-        wait_until(lambda: client.ended() or self._sent(wire.client) > 1_000, 30, "traffic")
-        return server, client
-
-    def _report_path_mtu(self, wire, mtu):
-        """The client's machine gets an ICMP error about one of its packets to the server."""
-        wire.namespaces[0].run("/usr/bin/python3", "-c", _REPORT_PATH_MTU, str(mtu))
-
-    def _sent(self, endpoint):
-        return self.status(endpoint.daemon)["devices"][0]["tx_frames"]
+    def _transfer_with_reported_mtu(self, wire, seconds, mtu):
+        """Returns (server, client) of a transfer, once an ICMP error about one of its packets has gone to the client's machine."""
+        namespace = wire.namespaces[0]
+        report = Process([*namespace.prefix(), "/usr/bin/python3", "-c", _REPORT_PATH_MTU, mtu], "report", self.logs)
+        self.addCleanup(report.end)
+        wait_until(lambda: report.ended() or "waiting" in report.out(), 60, "a packet awaited")
+        programs = start_pair(self, wire, "ib_write_bw", ["-F", "-x", IPV4, "-s", 65536, "-D", seconds])
+        report.expect_success(60)
+        return programs
 
     def test_udp_narrow_path(self):
         """The kernel's path MTU limits ours: the connection manager chooses a smaller one, a program's larger one is refused."""

@@ -16,7 +16,7 @@
 namespace uroce::control {
 namespace {
 
-// A value of each option that isn't its default. (A flag of telemetry needs none.)
+// A value of each option that is no build's default. (A flag of telemetry needs none.)
 const std::map<std::string, std::string>& samples() {
   static const std::map<std::string, std::string> all{
       {"ip", "10.9.8.7/16"},
@@ -27,7 +27,7 @@ const std::map<std::string, std::string>& samples() {
       {"socket", "/tmp/x.sock"},
       {"socket-mode", "0600"},
       {"log-level", "debug"},
-      {"seccomp", "off"},
+      {"seccomp", "log"},
       {"pid-file", "/tmp/x.pid"},
       {"metrics", "127.0.0.1:9999"},
       {"telemetry", "true"},
