@@ -19,6 +19,28 @@ namespace {
 
 constexpr std::size_t kDoorbellsStride = page_ceil(sizeof(abi::Doorbells));
 
+// What wakes each worker: the session's descriptors, and the program's copies.
+struct Wakes {
+  std::vector<EventFd> ours;
+  std::vector<UniqueFd> theirs;
+};
+
+Result<Wakes> make_wakes(std::uint32_t workers) {
+  Wakes wakes;
+  for (std::uint32_t worker = 0; worker < workers; ++worker) {
+    auto event = EventFd::make();
+    if (!event) {
+      return event.error();
+    }
+    wakes.theirs.emplace_back(::fcntl(event->get(), F_DUPFD_CLOEXEC, 0));
+    if (!wakes.theirs.back().valid()) {
+      return system_error("the daemon can't make an eventfd");
+    }
+    wakes.ours.push_back(std::move(*event));
+  }
+  return Result<Wakes>(std::move(wakes));
+}
+
 }  // namespace
 
 Session::Session(Card& card, std::uint64_t id, const Peer& peer)
@@ -93,20 +115,11 @@ Result<Session::Opened> Session::open(Device& device) {
   if (!ticket) {
     return ticket.error();
   }
-  std::vector<EventFd> ours;
-  std::vector<UniqueFd> theirs;
-  for (std::uint32_t worker = 0; worker < workers; ++worker) {
-    auto event = EventFd::make();
-    if (!event) {
-      return event.error();
-    }
-    theirs.emplace_back(::fcntl(event->get(), F_DUPFD_CLOEXEC, 0));
-    if (!theirs.back().valid()) {
-      return system_error("the daemon can't make an eventfd");
-    }
-    ours.push_back(std::move(*event));
+  auto wakes = make_wakes(workers);
+  if (!wakes) {
+    return wakes.error();
   }
-  wake_descriptors_ = std::move(ours);
+  wake_descriptors_ = std::move(wakes->ours);
   open_charge_ = std::move(*charge);
   device_ = &device;
   events_.set_socket(std::move(events->write_end));
@@ -132,7 +145,7 @@ Result<Session::Opened> Session::open(Device& device) {
   opened.descriptors.push_back(doorbells_.take_descriptor());
   opened.descriptors.push_back(std::move(*status));
   opened.descriptors.push_back(std::move(*ticket));
-  std::move(theirs.begin(), theirs.end(), std::back_inserter(opened.descriptors));
+  std::move(wakes->theirs.begin(), wakes->theirs.end(), std::back_inserter(opened.descriptors));
   return Result<Opened>(std::move(opened));
 }
 

@@ -56,6 +56,29 @@ void Worker::State::prefetch_in_line(const QpEntry& entry) {
   }
 }
 
+// Lets the first queue pair in line send up to `granted` bytes.
+inline Worker::State::Visit Worker::State::visit_in_line(PortState& port, QpEntry& entry,
+                                                         std::uint32_t granted) {
+  Turn turn = make_turn(entry);
+  turn.read_credits = read_credits(port, entry);
+  QpEntry* const peer = usable_local_peer(port, entry);
+  turn.local_peer = peer == nullptr ? nullptr : peer->qp;
+  // If no other queue pair wants to send, this one would be visited until the burst is full, so
+  // sending beyond the grant takes nothing from anybody: one long visit costs less than many.
+  const bool alone = port.run_queue.size() == 1;
+  const std::uint32_t sent =
+      entry.qp->transmit(turn, alone ? std::max(granted, kAloneBytes) : granted);
+  count_reads(entry);
+  if (turn.direct_bytes != 0) {
+    if (turn.local_peer_answered) {
+      update(*peer);
+    } else if (peer->qp->answers_due()) {
+      queue_up(*peer);
+    }
+  }
+  return {.sent = alone ? std::min(sent, granted) : sent, .direct_bytes = turn.direct_bytes};
+}
+
 // Lets the queue pairs with work send by deficit round robin until the burst is full.
 bool Worker::State::transmit(PortState& port) {
   RunQueue& queue = port.run_queue;
@@ -85,32 +108,16 @@ bool Worker::State::transmit(PortState& port) {
       prefetch_local_peer(*entry.next);
     }
     const std::uint32_t granted = queue.grant(entry);
-    std::uint32_t sent = 0;
+    Visit visit;
     if (granted > 0) {
-      Turn turn = make_turn(entry);
-      turn.read_credits = read_credits(port, entry);
-      QpEntry* const peer = usable_local_peer(port, entry);
-      turn.local_peer = peer == nullptr ? nullptr : peer->qp;
-      // If no other queue pair wants to send, this one would be visited until the burst is full, so
-      // sending beyond the grant takes nothing from anybody: one long visit costs less than many.
-      const bool alone = queue.size() == 1;
-      sent = entry.qp->transmit(turn, alone ? std::max(granted, kAloneBytes) : granted);
-      sent = alone ? std::min(sent, granted) : sent;
-      fruitless += sent == 0 ? 1 : 0;
-      count_reads(entry);
-      if (turn.direct_bytes != 0) {
-        direct_bytes += turn.direct_bytes;
-        if (turn.local_peer_answered) {
-          update(*peer);
-        } else if (peer->qp->answers_due()) {
-          queue_up(*peer);
-        }
-      }
+      visit = visit_in_line(port, entry, granted);
+      fruitless += visit.sent == 0 ? 1 : 0;
+      direct_bytes += visit.direct_bytes;
     }
-    queue.settle(entry, sent, entry.qp->has_work(), tx.room() == 0);
+    queue.settle(entry, visit.sent, entry.qp->has_work(), tx.room() == 0);
     timers.update(entry, entry.qp->deadline());
-    in_vain = sent > 0 ? 0 : in_vain + 1;
-    any |= sent > 0;
+    in_vain = visit.sent > 0 ? 0 : in_vain + 1;
+    any |= visit.sent > 0;
   }
   return any || fruitless == kFruitlessMax;
 }
@@ -162,12 +169,12 @@ void Worker::State::take_hairpins(PortState& port) {
     if (destination == own) {
       UROCE_CHECK(port.hairpin.size() < kHairpinMax);
       port.hairpin.push_back(frame);
-    } else {
-      if ((destination & kGroupBit) != 0) {
-        loop_back_group(port, frame);
-      }
-      ready[kept++] = frame;
+      continue;
     }
+    if ((destination & kGroupBit) != 0) {
+      loop_back_group(port, frame);
+    }
+    ready[kept++] = frame;
   }
   counters.tx_frames += tx.ready_count() - kept;
   tx.keep(kept);

@@ -337,8 +337,14 @@ struct Worker::State final : FaultSink {
   void prefetch_local_peer(const QpEntry& entry) const;
 
   // transmit.cc
+  // What a queue pair did with what it was granted, in bytes.
+  struct Visit {
+    std::uint32_t sent = 0;
+    std::uint32_t direct_bytes = 0;
+  };
   static void prefetch_in_line(const QpEntry& entry);
   bool transmit_bursts(PortState& port);
+  Visit visit_in_line(PortState& port, QpEntry& entry, std::uint32_t granted);
   bool transmit(PortState& port);
   bool send(PortState& port);
   void drop_unsent(PortState& port);
