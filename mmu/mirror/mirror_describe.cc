@@ -7,6 +7,7 @@
 #include "base/page.h"
 #include "mmu/mirror/mirror.h"
 #include "mmu/mirror/page_bits.h"
+#include "mmu/mirror/reservation.h"
 
 namespace uroce {
 
@@ -124,9 +125,8 @@ void Mirror::map(const MirrorPiece& piece, std::uint64_t first, std::uint64_t en
     const bool mapped =
         piece.descriptor >= 0 && whole && part_count_ < parts_max_ &&
         charge_parts(part_count_ + 2) &&  // it may cut one into two
-        ::mmap(chunk.host + page * kPage, length, piece.write ? PROT_READ | PROT_WRITE : PROT_READ,
-               MAP_SHARED | MAP_FIXED, piece.descriptor,
-               static_cast<off_t>(piece.offset + (address - piece.address))) != MAP_FAILED;
+        map_into_reservation(chunk.host + page * kPage, length, piece,
+                             piece.offset + (address - piece.address));
     set_all(chunk.known, page, stop);
     piece.write ? set_all(chunk.may_write, page, stop) : clear_all(chunk.may_write, page, stop);
     piece.anonymous ? set_all(chunk.anonymous, page, stop) : clear_all(chunk.anonymous, page, stop);

@@ -72,6 +72,31 @@ TEST_F(MirrorTest, ReadOnlyPagesAreReadOnly) {
   EXPECT_EQ(state(kBase, true), Mirror::State::kNoWrite);
 }
 
+// The kernel finds out that it can't map the file after it has unmapped what was there.
+TEST_F(MirrorTest, AFileThatCannotBeMappedLeavesNoHoleInTheReservation) {
+  const UniqueFd file(::memfd_create("huge", MFD_CLOEXEC | MFD_HUGETLB));
+  if (!file.valid()) {
+    GTEST_SKIP() << "this kernel has no huge pages";
+  }
+  ASSERT_EQ(::ftruncate(file.get(), 2 * Mirror::kChunk), 0);
+  describe();
+  populate(kBase, kBase + kPage);
+  ASSERT_EQ(find(kBase), Access::kGranted);
+  std::byte* const next = span_.host + Mirror::kChunk;
+  const std::uint64_t address = kBase + Mirror::kChunk;
+  const MirrorPiece piece{.address = address,
+                          .length = Mirror::kChunk,
+                          .descriptor = file.get(),
+                          .offset = kPage,  // not a multiple of its pages' size
+                          .page_size = Mirror::kChunk,
+                          .write = true};
+  program_.mirror->describe(address, address + Mirror::kChunk, {&piece, 1},
+                            program_.mirror->changes());
+  EXPECT_EQ(::mmap(next, kPage, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0),
+            MAP_FAILED);
+  EXPECT_EQ(errno, EEXIST);
+}
+
 TEST_F(MirrorTest, InvalidatedPagesAreGoneAndUnknown) {
   describe();
   populate(kBase, kBase + 4 * kPage);
