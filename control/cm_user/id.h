@@ -39,6 +39,7 @@ enum class IdState : std::uint8_t {
 
 struct Membership {
   Id* id = nullptr;
+  Device* device = nullptr;  // that joined; the id may get another one
   std::uint32_t handle = 0;
   std::uint64_t uid = 0;  // chosen by the program, returned in events
   Gid group;

@@ -21,6 +21,9 @@ Status join(User& user, Id& id, Call& call, std::uint64_t uid, std::span<const s
   if (id.device == nullptr) {
     return Error{EINVAL, "rdma_join_multicast: bind the id to an address first"};
   }
+  if (id.state == IdState::kResolvingAddress) {  // its source may turn out to be another
+    return Error{EINVAL, "rdma_join_multicast: wait until the id's address is resolved"};
+  }
   if (!group->is_set() || !is_multicast(group->address)) {
     return Error{EINVAL, to_string(*group) + " isn't a multicast address"};
   }

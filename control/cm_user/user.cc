@@ -177,6 +177,7 @@ Result<Membership*> User::add_membership(Id& id, std::uint64_t uid, const Gid& g
     return charge.error();
   }
   auto membership = std::make_unique<Membership>();
+  membership->device = id.device;
   memberships_.make_room();  // once the group is joined nothing may fail
   if (Status status = service_.joined_groups().use(*account_, {id.device, group}); !status) {
     return status.error();
@@ -211,8 +212,8 @@ void User::remove_membership(std::uint32_t handle) noexcept {
 std::unique_ptr<Membership> User::leave_group(std::uint32_t handle) noexcept {
   std::unique_ptr<Membership> membership = memberships_.remove(handle);
   --membership->id->memberships;
-  membership->id->device->leave_group(membership->group);
-  service_.joined_groups().leave(account_->number(), {membership->id->device, membership->group});
+  membership->device->leave_group(membership->group);
+  service_.joined_groups().leave(account_->number(), {membership->device, membership->group});
   return membership;
 }
 

@@ -68,6 +68,23 @@ TEST_F(Resolving, AnIdWhoseResolutionFailedChoosesItsSourceAnew) {
             *parse_ip("10.2.0.1"));
 }
 
+TEST_F(Resolving, AnIdWhoseSourceIsUncertainJoinsNoGroup) {
+  const std::uint32_t id = program.create_id(channel, 1);
+  rdma_ucm_join_ip_mcast join{};
+  join.id = id;
+  join.addr = CmProgram::socket_address("239.1.2.3", 0);
+  ASSERT_EQ(program.resolve(channel, id, "10.0.0.99", kPort, 100).error, 0);
+  EXPECT_EQ(program.command(channel, RDMA_USER_CM_CMD_JOIN_IP_MCAST, join).error, EINVAL);
+  rig.now = rig.connections.next_deadline();
+  rig.connections.on_time();
+  program.expect_event(channel, kAddrError);
+  ASSERT_EQ(program.resolve(channel, id, "10.0.0.1", kPort, 100).error, 0);
+  program.expect_event(channel, kAddrResolved);
+  ASSERT_EQ(program.command(channel, RDMA_USER_CM_CMD_JOIN_IP_MCAST, join).error, 0);
+  program.expect_event(channel, kMulticastJoin);
+  EXPECT_EQ(program.destroy_id(channel, id).error, 0);
+}
+
 TEST_F(Resolving, DestroyedIdsAreForgotten) {
   const std::uint32_t id = program.create_id(channel, 1);
   ASSERT_EQ(program.resolve(channel, id, "10.0.0.99", kPort, 100).error, 0);
