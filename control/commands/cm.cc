@@ -1,5 +1,7 @@
 // Commands of a program's librdmacm (cm_records.h). They are implemented in cm_user/.
 
+#include <rdma/rdma_user_cm.h>
+
 #include "abi/cm_records.h"
 #include "base/memory/memory_reserve.h"
 #include "control/cm_user/ucm_commands.h"
@@ -38,8 +40,11 @@ Result<Outcome> cm_command(Conversation& conversation, Request& request, Reply* 
   if (!channel) {
     return channel.error();
   }
-  const auto found = user.channel(head.other_channel);
-  cm_user::EventChannel* const other = found ? *found : nullptr;
+  cm_user::EventChannel* other = nullptr;  // in any other command the number means nothing
+  if (head.number == RDMA_USER_CM_CMD_MIGRATE_ID) {
+    const auto found = user.channel(head.other_channel);
+    other = found ? *found : nullptr;
+  }
   cm_user::Call call{.channel = **channel,
                      .other = other,
                      .input = bytes.first(head.input_length),

@@ -88,6 +88,8 @@ class CmProgram {
       take_bytes(reply.leaving, channel);
       if (other != nullptr) {
         take_bytes(reply.leaving_other, *other);
+      } else {
+        EXPECT_EQ(reply.leaving_other, 0U) << "of a channel that the command isn't about";
       }
       counted_id = reply.event_id;
       counted_membership = reply.event_membership;

@@ -70,6 +70,19 @@ TEST_F(EventBytes, OfRequestsThatWereWithdrawnLeaveWithTheNextCommand) {
   EXPECT_FALSE(server_channel.readable());
 }
 
+// A command that names no other channel has zero for one, which is the first channel's number.
+TEST_F(EventBytes, OfAChannelStayWhenACommandIsAboutAnother) {
+  listen(kStream);
+  for (int i = 0; i < 3; ++i) {
+    ask(kStream);
+    ASSERT_EQ(client.destroy_id(client_channel, active).error, 0);
+  }
+  const ProgramChannel second = server.open_channel();
+  server.create_id(second, kServerUid);
+  server.expect_event(server_channel, kConnectRequest);
+  EXPECT_FALSE(server_channel.readable());
+}
+
 TEST_F(EventBytes, MoveWithTheIdThatMigrates) {
   const ProgramChannel second = client.open_channel();
   const std::uint32_t id = resolve();
