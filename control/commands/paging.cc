@@ -21,6 +21,7 @@ struct AdviceProgress {
   Charge charge;                       // for its ranges, until all are done
   std::atomic<std::uint32_t> left{0};  // ranges
   std::atomic<bool> failed{false};
+  bool shared_only = false;  // the daemon reaches some of the memory only where it is shared
 };
 
 // The program's memory, opened by a helper, since that waits for the program's locks. Written
@@ -162,6 +163,14 @@ Status check_sges(const Session& session, const ProtectionDomain& pd, abi::Advic
     if (Status status = check_sge(session, pd, sge, advice, &region); !status) {
       return status;
     }
+    // Of the region's session, which may be another one that uses the same protection domain.
+    const std::uint32_t under_way = region->mirror()->prefetches().load();
+    if (under_way + sges.size() > Pager::kPrefetchesMax) {
+      return Error{ENOMEM, "a session may have " + std::to_string(Pager::kPrefetchesMax) +
+                               " ranges prefetched at a time, and has " +
+                               std::to_string(under_way) +
+                               "; wait for some (IBV_ADVISE_MR_FLAG_FLUSH)"};
+    }
   }
   return ok();
 }
@@ -175,6 +184,7 @@ void follow(Session& session, PagingService& paging, const ProtectionDomain& pd,
       progress->left.fetch_sub(1, std::memory_order_relaxed);
       continue;
     }
+    progress->shared_only = progress->shared_only || region->mirror()->remote() < 0;
     paging.prefetch({.mirror = region->mirror(),
                      .address = region->program_address(sge.address),
                      .length = sge.length,
@@ -221,14 +231,6 @@ Result<Outcome> advise_mr(Conversation& conversation, Request& request, Reply* /
     if (Status status = check_sges(session, *pd, head.advice, sges); !status) {
       return status.error();
     }
-    const std::uint32_t under_way =
-        session.mirror() == nullptr ? 0 : session.mirror()->prefetches().load();
-    if (under_way + sges.size() > Pager::kPrefetchesMax) {
-      return Error{ENOMEM, "a session may have " + std::to_string(Pager::kPrefetchesMax) +
-                               " ranges prefetched at a time, and has " +
-                               std::to_string(under_way) +
-                               "; wait for some (IBV_ADVISE_MR_FLAG_FLUSH)"};
-    }
     auto charge = session.account()->charge(Limit::kPrefetches, sges.size());
     if (!charge) {
       return charge.error();
@@ -245,9 +247,9 @@ Result<Outcome> advise_mr(Conversation& conversation, Request& request, Reply* /
     return Outcome::kWait;
   }
   const bool failed = request.advice->failed.load(std::memory_order_relaxed);
+  const bool shared_only = request.advice->shared_only;
   request.advice.reset();
   if (failed && head.advice != abi::Advice::kPrefetchNoFault) {
-    const bool shared_only = conversation.session().mirror()->remote() < 0;
     return Error{EFAULT,
                  std::string("part of the range isn't mapped, or not with the rights that are "
                              "needed") +

@@ -1,8 +1,12 @@
 // Importing objects from another session: who may import what.
 
+#include <poll.h>
+
 #include "abi/device_records.h"
 #include "abi/import_records.h"
 #include "abi/memory_records.h"
+#include "abi/paging_records.h"
+#include "control/paging/paging_service.h"
 #include "tests/unit/control/program.h"
 
 namespace uroce::control {
@@ -78,6 +82,51 @@ TEST_F(ImportTest, WhenTheExporterIsGoneNothingCanBeImported) {
   ASSERT_EQ(open_with(exporter->session.ticket()).header.error, 0);
   exporter.reset();
   EXPECT_EQ(importer.ask_about(abi::Command::kImportPd, pd).header.error, ENODEV);
+}
+
+// The importer has no memory of its own that is paged, and the exporter answers no question.
+TEST_F(ImportTest, AdviceAboutMemoryOfAnExporterThatHangsUpFails) {
+  PagingQueues queues{2, {}};
+  PagingService paging{queues, rig.quiescence()};
+  ASSERT_TRUE(paging.start());
+  rig.services.paging = &paging;
+  Answer channels = exporter->ask(abi::Command::kOpenPaging);
+  ASSERT_EQ(channels.record.descriptors.size(), 2U) << channels.message();
+  abi::RegMrRequest wanted{};
+  wanted.pd = pd;
+  wanted.length = abi::kImplicitLength;
+  wanted.access = kAccessLocalWrite | kAccessOnDemand;
+  const Answer paged = exporter->ask(abi::Command::kRegMr, wanted);
+  ASSERT_EQ(paged.header.error, 0) << paged.message();
+  channels.record.descriptors.clear();
+  ASSERT_EQ(open_with(exporter->session.ticket()).header.error, 0);
+  const Answer imported = importer.ask_about(abi::Command::kImportPd, pd);
+  ASSERT_EQ(imported.header.error, 0) << imported.message();
+
+  // abi::AdviseMrRequest with one range.
+  struct OneAdvice {
+    abi::RequestHeader header;
+    std::uint32_t pd;
+    abi::Advice advice;
+    std::uint32_t flags, sge_count;
+    abi::AdviseSge range;
+  };
+  const OneAdvice advice{.header = {},
+                         .pd = imported.as<abi::HandleReply>().handle,
+                         .advice = abi::Advice::kPrefetch,
+                         .flags = abi::kAdviseFlush,
+                         .sge_count = 1,
+                         .range = {0x7000'0000'0000, 4096, paged.as<abi::RegMrReply>().lkey}};
+  importer.conversation.receive(make_record(abi::Command::kAdviseMr, advice));
+  while (importer.conversation.waiting()) {
+    pollfd event{.fd = paging.control_descriptor(), .events = POLLIN, .revents = 0};
+    ASSERT_EQ(::poll(&event, 1, -1), 1);
+    paging.control_woken();
+    importer.conversation.resume();
+  }
+  EXPECT_EQ(importer.take().header.error, EFAULT);
+  exporter.reset();
+  rig.services.paging = nullptr;
 }
 
 class ImportedDeviceMemory : public ImportTest {
