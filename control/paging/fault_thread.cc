@@ -81,7 +81,15 @@ void FaultThread::prefetch(Prefetch wanted) {
 }
 
 void FaultThread::retry_faults(const std::shared_ptr<Mirror>& mirror) {
-  tasks_.put([this, mirror] { pager_.changed(mirror, clock()); });
+  // Once in line, however often a program's memory changes. The exchanges order what has changed
+  // before what the task sees.
+  TaskQueue::Task retry = TaskQueue::make_task([this, mirror] {
+    mirror->retry_queued().exchange(false, std::memory_order_acq_rel);
+    pager_.changed(mirror, clock());
+  });
+  if (!mirror->retry_queued().exchange(true, std::memory_order_acq_rel)) {
+    tasks_.put(std::move(retry));
+  }
 }
 
 void FaultThread::serve() {

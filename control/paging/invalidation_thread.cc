@@ -193,7 +193,9 @@ bool InvalidationThread::on_record(Channel& channel, const Record& record) {
   }
   const std::uint32_t block = block_of(said->sequence);
   if (said->over) {
-    std::erase(channel.open, block);
+    if (std::erase(channel.open, block) == 0) {
+      return true;  // begun on an earlier channel, whose end was its end
+    }
     channel.mirror->unblock(block);
     waiters_->retry_faults(channel.mirror);
     return true;

@@ -100,6 +100,8 @@ class Mirror {
   [[nodiscard]] FaultQuota& fault_quota() { return fault_quota_; }
   // Ranges that are being prefetched: control adds, the fault thread removes. Orders nothing.
   [[nodiscard]] std::atomic<std::uint32_t>& prefetches() { return prefetches_; }
+  // Whether a retry of its faults is in the fault thread's queue.
+  [[nodiscard]] std::atomic<bool>& retry_queued() { return retry_queued_; }
 
   // Workers: the longest run at `address` that is resident and contiguous here, at most `length`
   // bytes; kNotResident if there is none. REQUIRES: length != 0.
@@ -293,6 +295,7 @@ class Mirror {
   FaultStatistics statistics_;
   FaultQuota fault_quota_;
   std::atomic<std::uint32_t> prefetches_{0};
+  std::atomic<bool> retry_queued_{false};
   // Published with release, under the mutex; workers read with acquire. In a mapping of its own:
   // most of it is never touched.
   std::atomic<Segment*>* segments_ = nullptr;
