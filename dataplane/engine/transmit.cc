@@ -27,7 +27,7 @@ std::uint64_t first_bytes(const std::byte* frame) {
 }  // namespace
 
 // As many bursts as the port wants in a turn, as long as each of them is full and the port accepts
-// it.
+// it. What the port sends to itself comes before what arrives in the next turn, and leaves it room.
 bool Worker::State::transmit_bursts(PortState& port) {
   bool any = false;
   bool more = true;
@@ -36,7 +36,7 @@ bool Worker::State::transmit_bursts(PortState& port) {
     charge_to_no_user();
     const bool whole = port.tx.ready_count() >= port.turn_burst;
     any |= send(port);
-    more = whole && port.tx.ready_count() == 0;
+    more = whole && port.tx.ready_count() == 0 && port.hairpin.size() < kHairpinTurnMax;
   }
   return any;
 }

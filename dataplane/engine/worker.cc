@@ -75,7 +75,6 @@ bool Worker::poll(Time now) {
   State& self = *state_;
   self.now = now;
   self.page_budget.begin(now);
-  self.flushes_left = kFlushesMax;
   bool busy = self.receive();
   busy |= self.drain_resumed();
   busy |= self.drain_withheld();
@@ -180,7 +179,8 @@ bool Worker::State::drain_doorbells() {
       QpEntry* entry = table.find(burst[i]->config().qpn);
       if (entry != nullptr) {
         UROCE_PROBE1(post, entry->qp->config().qpn);
-        if (entry->qp->flushes() && !may_flush(*entry)) [[unlikely]] {
+        if (entry->qp->flushes()) [[unlikely]] {
+          entry->qp->flush_later(now);
           update(*entry);
           continue;
         }
@@ -197,30 +197,31 @@ bool Worker::State::drain_doorbells() {
   return drained > 0;
 }
 
-// False: enough others have flushed in this turn, and it waits for another one. It is about to have
-// waited longest then.
-bool Worker::State::may_flush(QpEntry& entry) {
-  if (flushes_left == 0) {
-    entry.qp->flush_later(now);
-    return false;
-  }
-  --flushes_left;
-  return true;
-}
-
+// Queue pairs that flush in vain, because enough others have in this turn, keep their time, so that
+// they come first in the next one.
 bool Worker::State::expire_timers() {
+  std::array<QpEntry*, kTimersMax> in_vain;
+  std::uint32_t in_vain_count = 0;
+  std::uint32_t flushes_left = kFlushesMax;
   std::uint32_t expired = 0;
-  while (expired < kTimersMax) {
+  for (; expired < kTimersMax; ++expired) {
     QpEntry* entry = timers.expire(now);
     if (entry == nullptr) {
       break;
     }
-    ++expired;
-    if (entry->qp->deadline() <= now && (!entry->qp->flushes() || may_flush(*entry))) {
+    if (entry->qp->deadline() <= now) {
+      if (entry->qp->flushes() && flushes_left == 0) {
+        in_vain[in_vain_count++] = entry;
+        continue;
+      }
+      flushes_left -= entry->qp->flushes() ? 1 : 0;
       Turn turn = make_turn(*entry);
       turn.peer_destroyed = peer_is_destroyed(*entry);
       entry->qp->on_deadline(turn);
     }
+    update(*entry);
+  }
+  for (QpEntry* const entry : std::span(in_vain).first(in_vain_count)) {
     update(*entry);
   }
   return expired > 0;

@@ -23,7 +23,9 @@ void Worker::was_descheduled(Duration duration) {
   State& self = *state_;
   self.stalls.was_descheduled(self.now + duration, duration);
   self.absent += duration;
-  self.catch_up_left = kCatchUpTurns;
+  if (self.catch_up_left == 0) {  // absences that repeat don't keep deadlines away
+    self.catch_up_left = kCatchUpTurns;
+  }
   ++self.counters.absences;
   self.counters.absent_us += duration / kNanosecondsPerMicrosecond;
 }

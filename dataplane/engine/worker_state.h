@@ -32,6 +32,8 @@ namespace uroce {
 // turn_bursts), pages that the worker populates itself (PageBudget::kTurnMax), deferred events
 // (LateEvents).
 inline constexpr std::uint32_t kDrainMax = 256;          // frames out of each ring
+// Frames for the port's own address after which a turn sends no further burst.
+inline constexpr std::uint32_t kHairpinTurnMax = kDrainMax / 4;
 inline constexpr std::uint32_t kDoorbellsMax = 256;      // doorbells of each session
 inline constexpr std::uint32_t kDoorbellDrainMax = 512;  // queue pairs out of the requester ring
 // Bytes per turn and port that are transferred directly between queue pairs of one worker,
@@ -201,7 +203,6 @@ struct Worker::State final : FaultSink {
   Time now = 0;
   Duration absent = 0;              // in which it couldn't run, in total
   std::uint32_t catch_up_left = 0;  // turns
-  std::uint32_t flushes_left = 0;   // in this turn
   WorkerCounters counters;
   LatencyHistogram fault_times;
 
@@ -354,7 +355,6 @@ struct Worker::State final : FaultSink {
   // worker.cc
   void prefetch_ahead(std::span<Qp* const> rung, bool begins) const;
   bool drain_doorbells();
-  bool may_flush(QpEntry& entry);
   bool expire_timers();
   void flush_queues();
   void update(QpEntry& entry);

@@ -160,8 +160,8 @@ class Qp {
   [[nodiscard]] bool flushes() const {
     return attributes_.state == QpState::kErr || attributes_.state == QpState::kSqe;
   }
-  // In the next turn, by the deadline.
-  void flush_later(Time now) { next_flush_ = now + 1; }
+  // By the deadline, unless a flush is due already: whoever waits longest comes first.
+  void flush_later(Time now) { next_flush_ = std::min(next_flush_, now); }
   // Whether an acknowledgement or a READ response is due to the peer.
   [[nodiscard]] bool answers_due() const { return responder_.has_work(); }
 

@@ -37,10 +37,30 @@ TEST(FlushedWork, IsBoundedPerTurnAndContinuesInTheNext) {
     worker.poll(pairs.daemon.now);
     flushed += count_flushed(pairs);
     EXPECT_EQ(flushed, turn * kFlushesMax);
-    const bool more = flushed < kFlushing;
-    EXPECT_EQ(worker.next_deadline(), more ? pairs.daemon.now + 1 : kNever);
+    EXPECT_EQ(worker.next_deadline() == kNever, flushed == kFlushing);
     ++pairs.daemon.now;
   }
+}
+
+// A program rings all the time for queue pairs that have nothing to flush.
+TEST(FlushedWork, DoesNotWaitForQueuePairsThatRingAgainAndAgain) {
+  ManyPairs pairs(kFlushing);
+  Worker& worker = pairs.daemon.station.worker;
+  for (Endpoint& sender : pairs.senders) {
+    sender.to_error(pairs.daemon.now);
+  }
+  constexpr std::uint32_t kTurnsMax = kFlushing / kFlushesMax + 1;
+  Endpoint& victim = pairs.senders.back();
+  victim.post_send(send_wr(1, abi::WrOpcode::kSend), {});
+  std::uint32_t turns = 0;
+  for (; turns < kTurnsMax && count_flushed(pairs) == 0; ++turns) {
+    for (std::uint32_t i = 0; i < kFlushing; ++i) {
+      pairs.daemon.station.ring(pairs.slots[i]);
+    }
+    worker.poll(pairs.daemon.now);
+    ++pairs.daemon.now;
+  }
+  EXPECT_LT(turns, kTurnsMax);
 }
 
 }  // namespace
