@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -186,6 +187,46 @@ TEST_F(Kinds, StackOfSeveralMappings) {
   ASSERT_EQ(::mlock(locked, kBytes), 0);
   see_both_ways(locked, kBytes, 1);
   EXPECT_EQ(::munlock(locked, kBytes), 0);
+}
+
+// A thread that lends its stack.
+struct StackUser {
+  std::atomic<std::byte*> place = nullptr;
+  std::atomic<bool> over = false;
+
+  static void* run(void* of) {
+    StackUser& user = *static_cast<StackUser*>(of);
+    user.place = static_cast<std::byte*>(__builtin_alloca(2 * kPage));
+    user.place.notify_one();
+    user.over.wait(false);
+    return nullptr;
+  }
+};
+
+// Linux before 6.7 merges a thread's stack with what the program mapped last. Newer ones do so if
+// that is without huge pages, as a stack is.
+TEST_F(Kinds, MemoryAboveAThreadsStack) {
+  // So large that neither fits a gap between other mappings, or has been another thread's stack.
+  constexpr std::size_t kBytes = 1 << 30, kStackBytes = 512 << 20, kShared = 4 << 20;
+  void* const memory = map(kBytes, MAP_PRIVATE | MAP_ANONYMOUS | MAP_STACK | MAP_NORESERVE);
+  pthread_attr_t attributes;
+  pthread_attr_init(&attributes);
+  pthread_attr_setstacksize(&attributes, kStackBytes);
+  StackUser user;
+  pthread_t thread{};
+  ASSERT_EQ(pthread_create(&thread, &attributes, &StackUser::run, &user), 0);
+  pthread_attr_destroy(&attributes);
+  user.place.wait(nullptr);
+  const auto distance = static_cast<std::byte*>(memory) - user.place.load();
+  EXPECT_GT(distance, 0);
+  EXPECT_LT(distance, static_cast<std::ptrdiff_t>(64 * kPage)) << "the stack isn't right below";
+  // Its first page may belong to the thread's control block.
+  see_both_ways(static_cast<std::byte*>(memory) + kPage, kShared, 0);
+  see_both_ways(user.place.load(), kPage, 1);
+  user.over = true;
+  user.over.notify_one();
+  pthread_join(thread, nullptr);
+  ::munmap(memory, kBytes);
 }
 
 bool shows_guard(const std::byte* page) {
