@@ -114,7 +114,6 @@ int ibv_modify_qp(ibv_qp* qp, ibv_qp_attr* attr, int mask) {
 }
 
 int ibv_query_qp(ibv_qp* qp, ibv_qp_attr* attr, int mask, ibv_qp_init_attr* init_attr) {
-  (void)mask;  // a hint: all attributes are cheap
   abi::HandleRequest request{};
   request.handle = qp->handle;
   abi::QueryQpReply reply{};
@@ -123,7 +122,11 @@ int ibv_query_qp(ibv_qp* qp, ibv_qp_attr* attr, int mask, ibv_qp_init_attr* init
     return error;
   }
   give_attributes(reply.attributes, of(qp)->cap, *attr);
-  qp->state = attr->qp_state;
+  // `mask` is a hint, since all attributes are cheap; but posting is refused by this state, so that
+  // a thread that only asks for others mustn't overwrite what ibv_modify_qp has stored meanwhile.
+  if ((mask & IBV_QP_STATE) != 0) {
+    qp->state = attr->qp_state;
+  }
   *init_attr = {.qp_context = qp->qp_context,
                 .send_cq = qp->send_cq,
                 .recv_cq = qp->recv_cq,
