@@ -45,12 +45,18 @@ bool asks_for_peer(const std::vector<std::string>& arguments) {
   });
 }
 
+// Its two sides are to be started on two machines; without, both are processes of this one.
+bool has_two_sides(const std::vector<std::string>& arguments) {
+  return std::any_of(arguments.begin(), arguments.end(), [](const std::string& word) {
+    return word == "--server" || word == "--connect";
+  });
+}
+
 constexpr const char* kRunHelp =
     "run [--net [ADDRESS]] [--namespace] [--no-tree] [--] COMMAND...: run it with uroce's "
     "libibverbs, and show it the card in /sys and /dev. When no daemon answers, or with --net, a "
-    "private one is started for the life of the command, whose port is a loopback. After an "
-    "option, -- must stand before "
-    "COMMAND.";
+    "private one is started for the life of the command, whose port is a loopback or, with --net, "
+    "this machine's network. After an option, -- must stand before COMMAND.";
 
 // Nothing: `uroce run` isn't what was asked for, or its help is. CLI11 must not see the command's
 // words, so it shows the options of `run` but never reads any.
@@ -240,7 +246,7 @@ int main(int argc, char** argv) {
     }
   }
   if (const auto arguments = arguments_of("integrity", argc, argv); !arguments.empty()) {
-    return uroce::run_on_card("integrity", "integrity", arguments);
+    return uroce::run_on_card("integrity", "integrity", arguments, has_two_sides(arguments));
   }
   if (const auto arguments = arguments_of("doctor", argc, argv); asks_for_peer(arguments)) {
     return uroce::run_on_card("doctor", "uroce-doctor", arguments, true);

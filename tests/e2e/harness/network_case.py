@@ -34,7 +34,11 @@ class NetworkCase(E2eCase):
 
     def run_command(self, name, end, *arguments):
         """`uroce run` of an ordinary user where no daemon answers."""
-        process = Process([*end.prefix(), *NOBODY, self.tree.uroce, "run", *arguments], name, self.logs,
+        return self.uroce_alone(name, end, "run", *arguments)
+
+    def uroce_alone(self, name, end, *arguments):
+        """The command-line tool of an ordinary user where no daemon answers."""
+        process = Process([*end.prefix(), *NOBODY, self.tree.uroce, *arguments], name, self.logs,
                           {"UROCE_SOCKET": os.path.join(self.folder, "none.sock")}, cwd="/")
         self.addCleanup(process.end)
         return process

@@ -83,6 +83,16 @@ class RunWithANetwork(NetworkCase):
         server.expect_success(60)
         self.assertIn("using a private udp one", server.err())
 
+    def test_integrity_of_two_machines(self):
+        """Where no daemon answers, each side's private one is on its machine's network."""
+        port = free_tcp_port()
+        server = self.uroce_alone("server", self.ends[0], "integrity", "--server", "--port", port)
+        wait_until(lambda: server.ended() or "listening" in server.out(), 30, "the server listens")
+        client = self.uroce_alone("client", self.ends[1], "integrity", "--connect", "10.77.3.1", "--port", port, "--ops", 500, "--qps", 2)
+        self.assertIn("500 operations, 0 errors", client.expect_success(60))
+        server.expect_success(60)
+        self.assertIn("using a private udp one", client.err())
+
     def test_run_net_address(self):
         answer = self.run_command("address", self.ends[0], "--net", "fd00:78::1", "--", "ibv_devinfo", "-v")
         self.assertIn("fd00:78::1, RoCE v2", answer.expect_success(30))
