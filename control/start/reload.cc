@@ -113,8 +113,11 @@ std::vector<std::string> Reload::take(const DaemonOptions& wanted) {
   const bool same_ports =
       std::equal(given_.ports.begin(), given_.ports.end(), wanted.ports.begin(), wanted.ports.end(),
                  [](const DaemonPort& a, const DaemonPort& b) { return a.spec == b.spec; });
-  for (std::size_t i = 0; same_ports && i < wanted.ports.size(); ++i) {
-    take_port(i, wanted.ports[i], &lines);
+  if (same_ports) {
+    take_addresses(wanted.ports, &lines);
+    for (std::size_t i = 0; i < wanted.ports.size(); ++i) {
+      take_port(i, wanted.ports[i], &lines);
+    }
   }
   if (lines.empty()) {
     lines.emplace_back("nothing changed");
@@ -147,7 +150,6 @@ void Reload::take_port(std::size_t index, const DaemonPort& wanted, Lines* lines
   if (given_.ports[index].interface != wanted.interface) {
     lines->push_back(name + ": interface: takes effect only after a restart");
   }
-  take_addresses(index, wanted, lines);
   if (text_of(given_.ports[index].routes) != text_of(wanted.routes)) {
     card_.devices()[index].set_gateways(Gateways(wanted.routes));
     given_.ports[index].routes = wanted.routes;
@@ -157,13 +159,39 @@ void Reload::take_port(std::size_t index, const DaemonPort& wanted, Lines* lines
   take_faults(index, wanted, lines);
 }
 
-// Additions come first, so that a port always has an address; an address that gets another prefix
-// or VLAN must be removed before it is added again, if it gets it (keeps_prefix()). Addresses that
-// `uroce addr` added aren't touched until the file has them, too. A failure is reported in a line,
-// doesn't prevent other changes, and is retried by the next reload.
-void Reload::take_addresses(std::size_t index, const DaemonPort& wanted, Lines* lines) {
+// Additions come first, so that a port has an address at all times, except for those that another
+// port has: these wait until that port has lost them. Addresses that `uroce addr` added aren't
+// touched until the file has them, too. A failure is reported in a line, doesn't prevent other
+// changes, and is retried by the next reload.
+void Reload::take_addresses(const std::vector<DaemonPort>& wanted, Lines* lines) {
+  std::vector<std::vector<IpPrefix>> moving(wanted.size());
+  for (std::size_t i = 0; i < wanted.size(); ++i) {
+    std::vector<IpPrefix> free;
+    for (const IpPrefix& prefix : wanted[i].addresses) {
+      (another_has(i, prefix) ? moving[i] : free).push_back(prefix);
+    }
+    bring_missing(i, free, lines);
+  }
+  for (std::size_t i = 0; i < wanted.size(); ++i) {
+    drop_surplus(i, wanted[i].addresses, lines);
+  }
+  for (std::size_t i = 0; i < wanted.size(); ++i) {
+    bring_missing(i, moving[i], lines);
+  }
+}
+
+bool Reload::another_has(std::size_t index, const IpPrefix& prefix) const {
+  const auto& devices = card_.devices();
+  return std::any_of(devices.begin(), devices.end(), [&](const Device& device) {
+    return &device != &devices[index] && device.gids().owns(prefix.address);
+  });
+}
+
+// An address that gets another prefix or VLAN must be removed before it is added again, if it gets
+// it (keeps_prefix()).
+void Reload::bring_missing(std::size_t index, const std::vector<IpPrefix>& wanted, Lines* lines) {
   const std::vector<IpPrefix> before = given_.ports[index].addresses;
-  for (const IpPrefix& prefix : wanted.addresses) {
+  for (const IpPrefix& prefix : wanted) {
     if (contains(before, prefix)) {
       continue;
     }
@@ -175,9 +203,12 @@ void Reload::take_addresses(std::size_t index, const DaemonPort& wanted, Lines* 
       bring_address(index, prefix, lines);
     }
   }
+}
+
+void Reload::drop_surplus(std::size_t index, const std::vector<IpPrefix>& wanted, Lines* lines) {
+  const std::vector<IpPrefix> before = given_.ports[index].addresses;
   for (const IpPrefix& prefix : before) {
-    const bool here = contains(given_.ports[index].addresses, prefix);
-    if (here && !contains(wanted.addresses, prefix)) {
+    if (!contains(wanted, prefix)) {
       (void)drop_address(index, prefix, lines);
     }
   }

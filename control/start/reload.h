@@ -35,7 +35,10 @@ class Reload {
   void take_log_level(const DaemonOptions& wanted, Lines* lines);
   void take_limits(const DaemonOptions& wanted, Lines* lines);
   void take_port(std::size_t index, const DaemonPort& wanted, Lines* lines);
-  void take_addresses(std::size_t index, const DaemonPort& wanted, Lines* lines);
+  void take_addresses(const std::vector<DaemonPort>& wanted, Lines* lines);
+  [[nodiscard]] bool another_has(std::size_t index, const IpPrefix& prefix) const;
+  void bring_missing(std::size_t index, const std::vector<IpPrefix>& wanted, Lines* lines);
+  void drop_surplus(std::size_t index, const std::vector<IpPrefix>& wanted, Lines* lines);
   void bring_address(std::size_t index, const IpPrefix& prefix, Lines* lines);
   void note_given(std::size_t index, const IpPrefix& prefix);
   bool drop_address(std::size_t index, const IpPrefix& prefix, Lines* lines);

@@ -1,8 +1,8 @@
 #pragma once
 
-// What most tests of control start from: a card with one loopback device, an engine whose workers
-// run in the calling thread, and the services for conversations, which get records without a
-// socket.
+// What most tests of control start from: a card with one loopback device (or two of any kind), an
+// engine whose workers run in the calling thread, and the services for conversations, which get
+// records without a socket.
 
 #include <csignal>
 #include <cstring>
@@ -53,22 +53,30 @@ class Rig {
  public:
   explicit Rig(std::uint32_t workers = 2)
       : Rig(std::make_unique<LoopbackPort>(4200, static_cast<std::uint16_t>(workers)), workers) {}
-  Rig(std::unique_ptr<Port> port, std::uint32_t workers)
+  // A second port is a device whose address is 10.0.1.1/24.
+  Rig(std::unique_ptr<Port> port, std::uint32_t workers, std::unique_ptr<Port> second = nullptr)
       : port_(std::move(port)),
+        second_(std::move(second)),
         keys_(quiescence_, 1024, 1),
-        engine_(engine_config(workers), {port_.get()}, keys_, quiescence_),
+        engine_(engine_config(workers), ports(), keys_, quiescence_),
         card(engine_, keys_, status_, 7),
         connections(connection_host(card), 10) {
     (void)std::signal(SIGPIPE,
                       SIG_IGN);  // as in the daemon: tests may not read the pipes of channels
     card.set_clock([this] { return now; });
     card.add_device(0, *port_, {*parse_prefix("10.0.0.1/24"), *parse_prefix("fd00::1/64")}, {});
+    if (second_ != nullptr) {
+      card.add_device(1, *second_, {*parse_prefix("10.0.1.1/24")}, {});
+    }
   }
 
   Time now = 1'000'000;
   [[nodiscard]] Quiescence& quiescence() { return quiescence_; }
 
  private:
+  std::vector<Port*> ports() {
+    return second_ == nullptr ? std::vector{port_.get()} : std::vector{port_.get(), second_.get()};
+  }
   Engine::Config engine_config(std::uint32_t workers) {
     status_ = std::move(*SealedMemory::create("test-status", workers * kStatusStride));
     Engine::Config config;
@@ -76,7 +84,7 @@ class Rig {
     return config;
   }
 
-  std::unique_ptr<Port> port_;
+  std::unique_ptr<Port> port_, second_;
   SealedMemory status_;
   Quiescence quiescence_;
   KeyTable keys_;

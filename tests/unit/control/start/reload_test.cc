@@ -107,6 +107,60 @@ TEST_F(ReloadedAddresses, ThatCannotBeAddedDontKeepOthersFromRemoval) {
   EXPECT_FALSE(has("10.0.0.2"));
 }
 
+class ReloadedAddressesOfTwoPorts : public testing::Test {
+ protected:
+  static DaemonOptions file(const std::vector<std::vector<const char*>>& ports) {
+    DaemonOptions options;
+    options.ports.resize(ports.size());
+    for (std::size_t i = 0; i < ports.size(); ++i) {
+      for (const char* text : ports[i]) {
+        options.ports[i].addresses.push_back(*parse_prefix(text));
+      }
+    }
+    return options;
+  }
+  // The lines of the log.
+  std::vector<std::string> hang_up(const std::vector<std::vector<const char*>>& addresses) {
+    return reload.take(file(addresses));
+  }
+  bool has(std::size_t device, const char* address) {
+    return rig.card.devices()[device].gids().owns(*parse_ip(address));
+  }
+
+  Rig rig{std::make_unique<LoopbackPort>(4200, 1), 1, std::make_unique<LoopbackPort>(4200, 1)};
+  std::vector<std::unique_ptr<Port>> ports;
+  Reload reload{file({{"10.0.0.1/24", "fd00::1/64"}, {"10.0.1.1/24"}}), rig.card, rig.kernel,
+                ports};
+};
+
+TEST_F(ReloadedAddressesOfTwoPorts, MoveToAnEarlierPortAndBack) {
+  using Lines = std::vector<std::string>;
+  EXPECT_EQ(hang_up({{"10.0.0.1/24", "fd00::1/64", "10.0.1.1/24"}, {"10.0.1.2/24"}}),
+            Lines({"uroce1: ip: 10.0.1.2/24 is added", "uroce1: ip: 10.0.1.1/24 is removed",
+                   "uroce0: ip: 10.0.1.1/24 is added"}));
+  EXPECT_TRUE(has(0, "10.0.1.1"));
+  EXPECT_FALSE(has(1, "10.0.1.1"));
+  EXPECT_EQ(hang_up({{"10.0.0.1/24", "fd00::1/64"}, {"10.0.1.2/24", "10.0.1.1/24"}}),
+            Lines({"uroce0: ip: 10.0.1.1/24 is removed", "uroce1: ip: 10.0.1.1/24 is added"}));
+}
+
+TEST_F(ReloadedAddressesOfTwoPorts, AreExchanged) {
+  hang_up({{"10.0.1.1/24", "fd00::1/64"}, {"10.0.0.1/24"}});
+  EXPECT_TRUE(has(0, "10.0.1.1"));
+  EXPECT_TRUE(has(1, "10.0.0.1"));
+  EXPECT_FALSE(has(0, "10.0.0.1"));
+  EXPECT_EQ(hang_up({{"10.0.1.1/24", "fd00::1/64"}, {"10.0.0.1/24"}}).back(), "nothing changed");
+}
+
+// `uroce addr` has added it there, so the file doesn't remove it.
+TEST_F(ReloadedAddressesOfTwoPorts, OfAnotherPortAreLeftThere) {
+  ASSERT_TRUE(
+      add_address(rig.card, rig.kernel, rig.card.devices()[1], *parse_prefix("10.0.0.9/24")));
+  EXPECT_EQ(hang_up({{"10.0.0.1/24", "fd00::1/64", "10.0.0.9/24"}, {"10.0.1.1/24"}}),
+            std::vector<std::string>({"uroce0: ip: 10.0.0.9 is an address of uroce1"}));
+  EXPECT_TRUE(has(1, "10.0.0.9"));
+}
+
 // A name that no directory service has any more shows that none is asked.
 TEST(ReloadedLimits, AreOfTheUsersThatWereFoundAtTheStart) {
   const test::TemporaryFolder folder;
