@@ -3,10 +3,12 @@
 // Keeps the addresses of ports that follow an interface (udp,iface=NAME) in step with it. Control
 // thread only.
 
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "base/time/line_throttle.h"
+#include "control/ip/addresses/gid_table.h"
 #include "control/ip/kernel/interface_addresses.h"
 #include "control/ip/kernel/kernel_addresses.h"
 #include "control/ip/kernel/kernel_watch.h"
@@ -27,7 +29,8 @@ class AddressFollower {
   // Readable: call on_change().
   [[nodiscard]] int descriptor() const { return watch_.descriptor(); }
   void on_change();
-  // When check_again() is due: a listing failed. kNever: none did.
+  // When check_again() is due: a listing failed, or an address couldn't be added. kNever: all went
+  // well.
   [[nodiscard]] Time next_check() const { return next_check_; }
   void check_again();
 
@@ -37,10 +40,13 @@ class AddressFollower {
     std::string interface;
     std::uint32_t index = 0;  // ifindex at the last check; 0: none
     LineThrottle failed_lines = {};
+    std::vector<Gid> refused = {};  // addresses of it that couldn't be added, which the log has
   };
   AddressFollower(Card& card, KernelAddresses& kernel, KernelWatch watch)
       : card_(card), kernel_(kernel), watch_(std::move(watch)) {}
-  bool check(Followed& followed);
+  std::optional<std::vector<IpPrefix>> list(Followed& followed);
+  void drop_lost(Followed& followed, const std::vector<IpPrefix>& now);
+  bool add_new(Followed& followed, const std::vector<IpPrefix>& now);
 
   Card& card_;
   KernelAddresses& kernel_;

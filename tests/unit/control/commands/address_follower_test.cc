@@ -10,6 +10,8 @@
 #include <string>
 #include <utility>
 
+#include "control/commands/address_changes.h"
+#include "control/ip/kernel/interface_addresses.h"
 #include "tests/unit/control/rig.h"
 
 namespace uroce::control {
@@ -42,8 +44,11 @@ class Logged {
   Logged(const Logged&) = delete;
   Logged& operator=(const Logged&) = delete;
 
+  [[nodiscard]] bool says(const std::string& words) const {
+    return text_.str().find(words) != std::string::npos;
+  }
   [[nodiscard]] bool names(const std::string& interface) const {
-    return text_.str().find("addresses of " + interface + " can't be listed") != std::string::npos;
+    return says("addresses of " + interface + " can't be listed");
   }
 
  private:
@@ -95,6 +100,53 @@ TEST_F(AddressFollowerTest, AnInterfaceThatIsGoneHasNoAddresses) {
   follower_->follow(0, "gone0");
   follower_->on_change();
   EXPECT_FALSE(has("10.0.0.1"));
+}
+
+// Two devices of which the second has lo's address, and the first follows lo.
+class AddressThatMoves : public testing::Test {
+ protected:
+  void SetUp() override {
+    const auto addresses = interface_addresses("lo");
+    if (!addresses || addresses->front().address != *parse_ip("127.0.0.1")) {
+      GTEST_SKIP() << "lo has no address here";
+    }
+    ASSERT_TRUE(follower_);
+    ASSERT_TRUE(add_address(rig_.card, rig_.kernel, second(), *parse_prefix("127.0.0.1/8")));
+    follower_->follow(0, "lo");
+  }
+  Device& second() { return rig_.card.devices()[1]; }
+  bool arrived() { return rig_.card.devices()[0].gids().owns(*parse_ip("127.0.0.1")); }
+
+  Rig rig_{std::make_unique<LoopbackPort>(4200, 1), 1, std::make_unique<LoopbackPort>(4200, 1)};
+  Result<AddressFollower> follower_ = AddressFollower::open(rig_.card, rig_.kernel);
+};
+
+TEST_F(AddressThatMoves, IsLostByALaterPortFirst) {
+  follower_->follow(1, "gone0");
+  follower_->on_change();
+  EXPECT_TRUE(arrived());
+  EXPECT_FALSE(second().gids().owns(*parse_ip("127.0.0.1")));
+  EXPECT_EQ(follower_->next_check(), kNever);
+}
+
+TEST_F(AddressThatMoves, IsTriedAgainWhileAnotherHasIt) {
+  const std::string line =
+      "can't add the address 127.0.0.1/8 of lo, which is tried again every 5 s";
+  {
+    const Logged logged;
+    follower_->on_change();
+    EXPECT_TRUE(logged.says(line));
+  }
+  EXPECT_EQ(follower_->next_check(), rig_.now + 5 * kNanosecondsPerSecond);
+  {
+    const Logged logged;
+    follower_->check_again();
+    EXPECT_FALSE(logged.says(line)) << "not each time";
+  }
+  ASSERT_TRUE(remove_address(rig_.card, rig_.kernel, second(), *parse_ip("127.0.0.1")));
+  follower_->check_again();
+  EXPECT_TRUE(arrived());
+  EXPECT_EQ(follower_->next_check(), kNever);
 }
 
 }  // namespace
