@@ -93,18 +93,26 @@ int serve(const Options& options) {
   return link.receive(&over, sizeof(over)) ? 0 : 1;  // the peer does the rest
 }
 
+// connect_to() has said on standard error what the system says.
+int explain_unreachable(int descriptor, const Options& options) {
+  const bool unknown = descriptor == integrity::Link::kUnknownHost;
+  const std::string why =
+      unknown
+          ? options.peer + " is no host that is known here"
+          : "nothing listens at " + options.peer + ", TCP port " + std::to_string(options.port) +
+                ": run `uroce doctor --serve` there, and open that port in firewalls";
+  if (options.json) {
+    print_transfers_json({}, unknown ? 0 : path_mtu_to(options.peer), why);
+  } else if (!unknown) {
+    std::fprintf(stderr, "uroce doctor: %s\n", why.c_str());
+  }
+  return 1;
+}
+
 int examine_peer(const Options& options) {
   const int descriptor = integrity::Link::connect_to("uroce doctor", options.peer, options.port);
-  if (descriptor == integrity::Link::kUnknownHost) {
-    return 1;
-  }
   if (descriptor < 0) {
-    std::fprintf(
-        stderr,
-        "uroce doctor: nothing listens at %s, TCP port %u: run `uroce doctor --serve` there, "
-        "and open that port in firewalls\n",
-        options.peer.c_str(), options.port);
-    return 1;
+    return explain_unreachable(descriptor, options);
   }
   const integrity::Link link(descriptor);
   integrity::Card card(options.device, options.gid_index, limits(), integrity::Odp::kNo);

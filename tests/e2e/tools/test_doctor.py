@@ -145,6 +145,17 @@ class DoctorOfTheWay(E2eCase):
         self.assertEqual(answer.returncode, 1)
         self.assertIn("run `uroce doctor --serve` there", answer.stderr)
 
+    def test_a_peer_that_cannot_be_reached_as_json(self):
+        """Scripts get an object with the sentence, as for every other failure."""
+        daemon = self.wire("loopback").server.daemon
+        for peer, words in (("127.0.0.1", "nothing listens at 127.0.0.1, TCP port"), ("no.such.host.invalid", "no.such.host.invalid is no host that is known here")):
+            with self.subTest(peer):
+                answer = self.uroce("doctor", peer, "--port", free_tcp_port(), "--json", daemon=daemon)
+                self.assertEqual(answer.returncode, 1, answer.stderr)
+                report = json.loads(answer.stdout)
+                self.assertIn(words, report["advice"])
+                self.assertEqual(report["transfers"], [])
+
     def test_both_words(self):
         answer = self.uroce("doctor", "--serve", "x", daemon=self.wire("loopback").server.daemon)
         self.assertEqual(answer.returncode, 2, answer.stderr)
