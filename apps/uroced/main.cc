@@ -32,6 +32,13 @@ int refuse(const uroce::Error& error) {
   return EX_CONFIG;
 }
 
+// What only another configuration, a capability or a package changes: a system call was forbidden,
+// or DPDK lacks the port's driver.
+bool lasts(const uroce::Error& error) {
+  constexpr int kLasting[] = {EPERM, EACCES, ENOPKG};
+  return std::find(std::begin(kLasting), std::end(kLasting), error.code) != std::end(kLasting);
+}
+
 // The user may be found later, or the file be read.
 bool may_pass(const uroce::Error& error) {
   constexpr int kPassing[] = {uroce::control::kUserUnknown, EIO, ESTALE, EMFILE, ENFILE, ENOMEM};
@@ -64,7 +71,7 @@ int main(int argc, char** argv) {
   Daemon::block_signals();
   auto daemon = Daemon::start(line->options);
   if (!daemon) {
-    return daemon.error().code == EPERM ? refuse(daemon.error()) : fail(daemon.error());
+    return lasts(daemon.error()) ? refuse(daemon.error()) : fail(daemon.error());
   }
   if (line->options.console) {
     if (const auto started = uroce::start_console(line->options.socket); !started) {

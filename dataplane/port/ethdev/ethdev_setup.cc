@@ -101,8 +101,14 @@ Status EthdevPort::probe(const VdevSpec& vdev) {
   if (made == -EEXIST) {
     return error(made, "this device exists already; give each a number, as in net_memif1");
   }
+  if (made == -EFAULT) {  // no driver's name is the beginning of this one
+    return error(ENOPKG,
+                 "DPDK has no driver for the name " + vdev.name +
+                     ": correct it, or install the driver; Debian's are in librte-meta-net");
+  }
   if (made != 0) {
-    return refused(made, "the driver refused " + vdev.name + "," + vdev.arguments);
+    return refused(made, "the driver refused " + vdev.name +
+                             (vdev.arguments.empty() ? "" : "," + vdev.arguments));
   }
   if (rte_eth_dev_get_port_by_name(vdev.name.c_str(), &id_) != 0) {
     return error(ENODEV, "this isn't a network device");

@@ -4,7 +4,7 @@ import os
 
 from harness.case import E2eCase
 from harness.daemon import Daemon
-from harness.process import ProcessFailed, wait_until
+from harness.process import Process, ProcessFailed, wait_until
 from harness.programs import run_pair, start_pair
 from harness.wires import MTU, AfXdp, Endpoint, Shm, Wire
 
@@ -47,6 +47,16 @@ class TakenAddress(E2eCase):
         run_pair(self, wire, "ibv_rc_pingpong", "-g", 1, "-c", "-n", 100)
         second.stop()
         wire.stop()
+
+
+class NoDriver(E2eCase):
+    def test_a_driver_that_dpdk_does_not_have(self):
+        """Another start wouldn't change it (EX_CONFIG)."""
+        daemon = Process([*self.tree.uroced, "--socket", f"{self.folder}/x.sock", "--ip", "10.77.1.1/24", "--port", "net_nosuch0"], "uroced", self.logs,
+                         {**os.environ, "XDG_RUNTIME_DIR": self.folder})
+        self.addCleanup(daemon.end)
+        self.assertEqual(daemon.expect_failure(30), os.EX_CONFIG)
+        self.assertIn("DPDK has no driver for the name net_nosuch0: correct it, or install the driver; Debian's are in librte-meta-net", daemon.err())
 
 
 class ShmComesAgain(E2eCase):
