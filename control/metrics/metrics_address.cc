@@ -70,7 +70,12 @@ Result<UniqueFd> listen_tcp(const MetricsAddress& address) {
     return Error{EINVAL, ::gai_strerror(failure)};
   }
   const std::unique_ptr<addrinfo, void (*)(addrinfo*)> all(found, ::freeaddrinfo);
-  return listen_on(found->ai_family, found->ai_addr, found->ai_addrlen);
+  auto socket = listen_on(found->ai_family, found->ai_addr, found->ai_addrlen);
+  if (!socket && socket.error().code == EACCES) {
+    return Error{EACCES, socket.error().message +
+                             "; ports below 1024 take CAP_NET_BIND_SERVICE: choose a higher one"};
+  }
+  return socket;
 }
 
 }  // namespace

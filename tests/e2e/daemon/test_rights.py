@@ -70,6 +70,16 @@ class Rights(E2eCase):
     def test_an_xdp_port_with_those_of_the_systemd_unit(self):
         self._expect_lack("without-admin", ["setpriv", "--bounding-set=-sys_admin"], "net_af_xdp0,iface=lo", self.folder, "CAP_SYS_ADMIN")
 
+    def test_metrics_at_a_privileged_port(self):
+        with open("/proc/sys/net/ipv4/ip_unprivileged_port_start", encoding="ascii") as first:
+            if int(first.read()) < 1024:
+                self.skipTest("such ports aren't privileged here")
+        daemon = Process(["setpriv", "--bounding-set=-net_bind_service", *self.tree.uroced, "--socket", f"{self.folder}/x.sock", "--port", "loopback",
+                          "--ip", "10.77.0.1/24", "--metrics", "127.0.0.1:1023"], "uroced", self.logs)
+        self.addCleanup(daemon.end)
+        self.assertEqual(daemon.expect_failure(30), os.EX_CONFIG)
+        self.assertIn("--metrics 127.0.0.1:1023: can't be listened on: Permission denied; ports below 1024 take CAP_NET_BIND_SERVICE", daemon.err())
+
     def test_of_one_user_there_are_none(self):
         """Root's daemon for root's programs, on loopback: no capability in any thread, and no way to regain one."""
         daemon = self._daemon("loopback", "--socket-mode", "0600")
