@@ -75,6 +75,8 @@ constexpr const char* kUsage =
 
 constexpr const char* kHelp =
     "\nWithout --server and --connect both sides are processes of this machine.\n\n"
+    "Options:\n"
+    "  -h,--help            print this and exit\n"
     "  --server             wait for the other side, and print the TCP port\n"
     "  --connect HOST       where that is; this side says what is done\n"
     "  --port N             its TCP port (18517)\n"
@@ -153,7 +155,7 @@ Options parse(int argc, char** argv) {
   Options options;
   for (int i = 1; i < argc; ++i) {
     const std::string flag = argv[i];
-    if (flag == "--help") {
+    if (flag == "--help" || flag == "-h") {
       usage(0);
     }
     if (take_switch(options, flag)) {

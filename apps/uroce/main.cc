@@ -179,6 +179,24 @@ struct TreeCommand {
   }
 };
 
+// Options of `uroce doctor PEER` and `--serve`, which CLI11 shows and never gets: without a peer
+// they mean nothing, and are refused.
+void show_transfer_options(CLI::App* doctor) {
+  doctor->add_flag(
+      "--serve", [](std::int64_t) {}, "wait for a peer's `uroce doctor HOST`");
+  const auto ignore = [](const CLI::results_t&) { return true; };
+  const auto refuse = [](const std::string&) { return std::string("goes with PEER or --serve"); };
+  doctor->add_option("--port", ignore, "TCP port by which the two find each other (18518)")
+      ->type_name("N")
+      ->check(refuse, "");
+  doctor->add_option("--device", ignore, "the device (the first one)")
+      ->type_name("NAME")
+      ->check(refuse, "");
+  doctor->add_option("--gid-index", ignore, "of the address to use (1)")
+      ->type_name("N")
+      ->check(refuse, "");
+}
+
 // Those that have no option but --json, and those that are programs of their own.
 struct SimpleCommands {
   CLI::App *status, *connections, *limits, *doctor;
@@ -196,14 +214,14 @@ struct SimpleCommands {
                                    "doctor [PEER | --serve]: check this machine's set-up and "
                                    "suggest remedies; or test the path to a peer.")) {
     doctor->footer(
-        "doctor PEER [--port N] [--device NAME] [--gid-index N]: real transfers to where "
-        "`uroce doctor --serve` runs.");
-    doctor->add_flag(
-        "--serve", [](std::int64_t) {}, "wait for a peer's `uroce doctor HOST`");
+        "doctor PEER: real transfers to where `uroce doctor --serve` runs, over a daemon's port on "
+        "a wire; where no daemon answers, a private one is started, as by `uroce run --net`.");
+    show_transfer_options(doctor);
     app->add_subcommand(
         "integrity",
         "integrity [--server | --connect HOST ...]: random operations between two programs, "
-        "here or on two machines, every byte verified; integrity --help has its options.");
+        "here or, over a wire, on two machines, every byte verified; integrity --help has its "
+        "options.");
     app->add_subcommand("replay",
                         "replay IN.pcap [--out OUT.pcap] [--script FILE]: feed a capture to the "
                         "responder, and report the outcome of each frame.");

@@ -4,6 +4,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <csignal>
@@ -66,12 +67,16 @@ fs::path find_daemon() {
   return first_existing({here / "uroced", here / "../sbin/uroced"});
 }
 
-void use_shim(const fs::path& shim, const std::string& socket) {
+void put_ahead(const fs::path& shim) {
   std::string path = shim.parent_path().string();
   if (const auto old = environment("LD_LIBRARY_PATH")) {
     path.append(":").append(*old);
   }
   set_environment("LD_LIBRARY_PATH", path);
+}
+
+void use_shim(const fs::path& shim, const std::string& socket) {
+  put_ahead(shim);
   set_environment(kSocketVariable, socket);
 }
 
@@ -352,11 +357,22 @@ int run_on_card(const std::string& folder, const std::string& file,
   }
   std::vector<std::string> command = {program.string()};
   command.insert(command.end(), arguments.begin(), arguments.end());
+  if (asks_for_help(arguments)) {
+    if (const fs::path shim = find_shim(); !shim.empty()) {
+      put_ahead(shim);  // the system's library may be missing
+    }
+    execute(command, ("uroce " + folder).c_str());
+  }
   RunOptions options;
   options.network = network;
   options.answering = true;
   options.tree = false;  // it looks for cards by verbs only
   return run_command(command, options);
+}
+
+bool asks_for_help(const std::vector<std::string>& words) {
+  return std::any_of(words.begin(), words.end(),
+                     [](const std::string& word) { return word == "--help" || word == "-h"; });
 }
 
 std::string own_library() { return find_shim().string(); }

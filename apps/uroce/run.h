@@ -19,9 +19,12 @@ struct RunOptions {
 int run_command(const std::vector<std::string>& command, const RunOptions& options);
 
 // Runs a verbs program of apps/FOLDER with these arguments as run_command() does. `network`: a
-// private daemon gets the machine's.
+// private daemon gets the machine's. For its help no daemon is needed, nor started.
 int run_on_card(const std::string& folder, const std::string& file,
                 const std::vector<std::string>& arguments, bool network = false);
+
+// Whether the program that these words are for is to show its help.
+[[nodiscard]] bool asks_for_help(const std::vector<std::string>& words);
 
 // The libibverbs.so.1 that run_command() puts in front of the system's; empty: it isn't found.
 std::string own_library();

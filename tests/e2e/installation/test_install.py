@@ -91,7 +91,7 @@ class Install(E2eCase):
 
     def test_completion(self):
         """Bash completes what the programs' --help lists."""
-        for words, expected in (("uroce st", "status"), ("uroce status --j", "--json"), ("uroce addr a", "add"), ("uroce check --j", "--json"), ("uroce doc", "doctor"), ("uroce capture --dr", "--drops"), ("uroce capture --on", "--on-error"), ("uroce report --ht", "--html"), ("uroce top --ba", "--batch"),
+        for words, expected in (("uroce st", "status"), ("uroce status --j", "--json"), ("uroce addr a", "add"), ("uroce check --j", "--json"), ("uroce doc", "doctor"), ("uroce capture --dr", "--drops"), ("uroce capture --on", "--on-error"), ("uroce report --ht", "--html"), ("uroce integrity --w", "--windows"), ("uroce doctor --gi", "--gid-index"), ("uroce top --ba", "--batch"),
                                 ("uroce run --net --no", "--no-tree"), ("uroce run --net -- ibv_devinf", "ibv_devinfo"), ("uroced --rec", "--recovery"), ("uroced --idle p", "poll")):
             with self.subTest(words):
                 command = words.split()[0]
