@@ -5,6 +5,7 @@
 #include <iostream>
 
 #include "apps/check/report.h"
+#include "apps/check/spool.h"
 #include "base/checked_output.h"
 
 namespace uroce::check {
@@ -12,15 +13,27 @@ namespace {
 
 constexpr int kFaultsFound = 1, kTrouble = 2;
 
+// A sentence that begins with the file's name, for the user, who gave it another one.
+std::string named_as(const std::string& in, const Source& source, const std::string& sentence) {
+  const std::string file = source.file.string();
+  return sentence.starts_with(file) ? in + sentence.substr(file.size()) : sentence;
+}
+
 int run(const std::string& in, const Limits& limits, bool json) {
+  const auto source = open_source(in);
+  if (!source) {
+    std::fprintf(stderr, "uroce check: %s\n", source.error().message.c_str());
+    return kTrouble;
+  }
   Verdict verdict;
   Status judged = ok();
   {
     Progress progress("frames");
-    judged = analyse(in, limits, verdict, &progress);
+    judged = analyse(source->file, limits, verdict, &progress);
   }
   if (!judged) {
-    std::fprintf(stderr, "uroce check: %s\n", judged.error().message.c_str());
+    std::fprintf(stderr, "uroce check: %s\n",
+                 named_as(in, *source, judged.error().message).c_str());
     return kTrouble;
   }
   (json ? print_json : print_report)(verdict, std::cout);
@@ -41,7 +54,7 @@ int main(int argc, char** argv) {
   app.name("uroce check");
   uroce::check_output_at_exit("uroce check", uroce::check::kTrouble);
   app.footer("Exit status: 0 nothing is wrong, 1 faults were found, 2 it can't be read.");
-  app.add_option("CAPTURE", in, "Ethernet frames, pcap or pcapng")->required();
+  app.add_option("CAPTURE", in, "Ethernet frames, pcap or pcapng; - is standard input")->required();
   app.add_flag("--json", json, "print one JSON object");
   app.add_option("--cnp-interval", cnp_interval_us,
                  "microseconds that lie between two congestion notifications at least")

@@ -5,6 +5,7 @@ import os
 import re
 import signal
 import struct
+import subprocess
 
 from harness.case import E2eCase
 from harness.lossy_wire import LossyUdp
@@ -91,6 +92,22 @@ class Check(E2eCase):
         answer = self.uroce("check", file)
         self.assertEqual(answer.returncode, 2)
         self.assertIn("none.pcap: truncated", answer.stderr)
+
+    def test_a_capture_through_a_pipe(self):
+        daemon = self.wire("loopback").server.daemon
+        pipe = f"'{self.tree.uroce}' capture --quiet --seconds 1 - | TMPDIR='{self.folder}' '{self.tree.uroce}' check --json "
+        for name in ("-", "/dev/stdin"):
+            with self.subTest(name):
+                answer = subprocess.run(["bash", "-o", "pipefail", "-c", pipe + name], capture_output=True, text=True, timeout=60, check=False,
+                                        env={**os.environ, "UROCE_SOCKET": daemon.socket})
+                self.assertEqual((answer.returncode, answer.stderr), (0, ""))
+                self.assertEqual(json.loads(answer.stdout)["faults"], 0)
+        self.assertEqual([name for name in os.listdir(self.folder) if name.startswith("uroce-check-")], [])
+
+    def test_a_pipe_that_brings_no_capture(self):
+        answer = subprocess.run([self.tree.uroce, "check", "-"], input="nothing of the kind", capture_output=True, text=True, timeout=60, check=False)
+        self.assertEqual(answer.returncode, 2)
+        self.assertRegex(answer.stderr, r"\Auroce check: -: [^\n]*\n\Z")
 
     def test_a_missing_file(self):
         answer = self.uroce("check", os.path.join(self.folder, "none.pcap"))
