@@ -10,16 +10,20 @@ from harness.process import Process, wait_until
 from harness.wires import free_tcp_port
 
 _FILES = ("bin/uroce", "sbin/uroced", "share/man/man8/uroced.8", "share/man/man1/uroce.1", "share/man/man5/uroce.toml.5",
-          "lib/systemd/system/uroced.service", "share/bash-completion/completions/uroce", "share/bash-completion/completions/uroced", "share/uroce/uroce-dashboard.json")
+          "lib/systemd/system/uroced.service", "share/bash-completion/completions/uroce", "share/bash-completion/completions/uroced", "share/uroce/uroce-dashboard.json",
+          "share/uroce/uroce.toml", "etc/uroce/uroce.toml")
 
 
 class Install(E2eCase):
     def setUp(self):
         super().setUp()
+        self._install()
+        self.prefix = f"{self.folder}/usr/local"
+
+    def _install(self):
         answer = subprocess.run(["meson", "install", "-C", self.tree.root, "--no-rebuild", "--destdir", self.folder],
                                 capture_output=True, text=True, timeout=120, check=False, stdin=subprocess.DEVNULL)
         self.assertEqual(answer.returncode, 0, answer.stdout + answer.stderr)
-        self.prefix = f"{self.folder}/usr/local"
 
     def _find(self, name):
         found = [os.path.join(folder, name) for folder, _, files in os.walk(self.folder) if name in files]
@@ -30,10 +34,19 @@ class Install(E2eCase):
         for path in _FILES:
             self.assertTrue(os.path.exists(f"{self.prefix}/{path}"), path)
         self.assertIn("uroce/libibverbs.so.1", self._find("libibverbs.so.1"))
-        self.assertTrue(os.path.exists(self._find("uroce.toml")))
         self.assertEqual(self._find("uroce.json"), f"{self.folder}/etc/cdi/uroce.json")  # where containers' runtimes look
         with open(f"{self.prefix}/lib/systemd/system/uroced.service", encoding="utf-8") as unit:
             self.assertIn("ExecStart=/usr/local/sbin/uroced", unit.read())
+
+    def test_an_installation_keeps_the_configuration(self):
+        """And brings the one that it has beside it."""
+        with open(f"{self.prefix}/etc/uroce/uroce.toml", "w", encoding="utf-8") as file:
+            file.write("# the administrator's\n")
+        self._install()
+        with open(f"{self.prefix}/etc/uroce/uroce.toml", encoding="utf-8") as file:
+            self.assertEqual(file.read(), "# the administrator's\n")
+        with open(f"{self.prefix}/share/uroce/uroce.toml", encoding="utf-8") as file:
+            self.assertIn("[[port]]", file.read())
 
     def test_libraries_run_in_older_images(self):
         """Made on Debian 12 (glibc 2.36), what containers get runs on Ubuntu 22.04's glibc."""
@@ -104,7 +117,7 @@ class Install(E2eCase):
     def test_example_configuration(self):
         """The installed configuration is one that the daemon accepts."""
         socket = f"{self.folder}/example.sock"
-        daemon = Process([f"{self.prefix}/sbin/uroced", "--config", self._find("uroce.toml"), "--socket", socket],
+        daemon = Process([f"{self.prefix}/sbin/uroced", "--config", f"{self.prefix}/etc/uroce/uroce.toml", "--socket", socket],
                          "uroced", self.logs)
         self.addCleanup(daemon.end)
         wait_until(lambda: os.path.exists(socket) or daemon.ended(), 30, "the daemon's socket")
