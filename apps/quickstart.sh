@@ -3,18 +3,37 @@
 # runs unmodified Debian programs through them. Prints what ran, how fast, and whether the data was right.
 #   sudo apps/quickstart.sh                  installs packages, builds in build/
 #   sudo apps/quickstart.sh --installed      runs what is installed already (the packages of debian/)
-# Leaves nothing behind but the packages and the build folder (build/), also when it fails; may be run again.
+# Leaves nothing behind but the packages, the build folder (build/; under sudo it is the caller's) and /dev/infiniband/uroce0, a link that
+# daemons of root make (man uroced); also when it fails. May be run again.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 work=$(mktemp -d /tmp/uroce-quickstart-XXXXXX)
 children=()
 failed=0
+mode=${1:-}
 
+# Whether one of the processes that this started is still there.
+any_left() {
+  for child in "${children[@]}"; do kill -0 "$child" 2>/dev/null && return; done
+  return 1
+}
+
+# A daemon that is told to end removes its folder below /var/run/dpdk; one that doesn't within five seconds is killed.
 clean_up() {
+  trap '' INT TERM
+  for child in "${children[@]}"; do kill "$child" 2>/dev/null || true; done
+  for ((tries = 0; tries < 50; ++tries)); do
+    any_left || break
+    sleep 0.1
+  done
   for child in "${children[@]}"; do kill -9 "$child" 2>/dev/null || true; done
   wait 2>/dev/null || true
   rm -rf "$work"
+  # What comes next (README.md) is done by the user who called sudo.
+  if [[ -n ${SUDO_UID:-} && -n ${SUDO_GID:-} && -z $mode && -d build ]]; then
+    chown -R --no-dereference "$SUDO_UID:$SUDO_GID" build || true
+  fi
 }
 trap clean_up EXIT
 trap 'exit 130' INT TERM
@@ -28,7 +47,7 @@ quietly() {
   "$@" >"$work/log" 2>&1 || { tail -n 40 "$work/log" >&2; die "failed: $*"; }
 }
 
-case ${1:-} in
+case $mode in
   "")
     apps/install-packages.sh build run
     [[ -f build/build.ninja ]] || quietly "Configuring" meson setup build
