@@ -73,6 +73,22 @@ std::optional<int> run_if_asked(int argc, char** argv) {
                     : std::optional(uroce::run_command(line->command, line->options));
 }
 
+// Nothing: what was asked for isn't a program of its own, or stands alone.
+std::optional<int> run_program_if_asked(int argc, char** argv) {
+  for (const char* const program : kPrograms) {
+    if (const auto arguments = arguments_of(program, argc, argv); !arguments.empty()) {
+      return uroce::run_program(program, arguments);
+    }
+  }
+  if (const auto arguments = arguments_of("integrity", argc, argv); !arguments.empty()) {
+    return uroce::run_on_card("integrity", "integrity", arguments, has_two_sides(arguments));
+  }
+  if (const auto arguments = arguments_of("doctor", argc, argv); asks_for_peer(arguments)) {
+    return uroce::run_on_card("doctor", "uroce-doctor", arguments, true);
+  }
+  return std::nullopt;
+}
+
 // What `uroce run --help` shows.
 void show_run(CLI::App* app) {
   CLI::App* const run = app->add_subcommand("run", kRunHelp);
@@ -258,16 +274,8 @@ int main(int argc, char** argv) {
   if (const auto status = run_if_asked(argc, argv)) {
     return *status;
   }
-  for (const char* const program : kPrograms) {
-    if (const auto arguments = arguments_of(program, argc, argv); !arguments.empty()) {
-      return uroce::run_program(program, arguments);
-    }
-  }
-  if (const auto arguments = arguments_of("integrity", argc, argv); !arguments.empty()) {
-    return uroce::run_on_card("integrity", "integrity", arguments, has_two_sides(arguments));
-  }
-  if (const auto arguments = arguments_of("doctor", argc, argv); asks_for_peer(arguments)) {
-    return uroce::run_on_card("doctor", "uroce-doctor", arguments, true);
+  if (const auto status = run_program_if_asked(argc, argv)) {
+    return *status;
   }
   uroce::check_output_at_exit("uroce");
   CLI::App app("uroce: RDMA programs on a network card made of software.");
