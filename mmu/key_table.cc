@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "base/spin_lock.h"
 
 namespace uroce {
 namespace {
@@ -105,9 +106,12 @@ std::unique_ptr<Region> KeyTable::remove(std::uint32_t key) {
   if (region == nullptr) {
     return nullptr;
   }
-  // A worker that looked it up before may still bind a window to it, hence the loop.
-  while (!region->close()) {
+  // A pass misses a window that a worker is just binding: the region is pinned first. Once it is
+  // retired, each worker is in the middle of at most one bind, so the passes end when it goes on.
+  SpinWait spin;
+  for (bool bound = !region->retire(); bound; bound = !region->close()) {
     windows_.release_region(*region);
+    spin.wait();
   }
   return wait_until_unused(std::move(region));
 }
@@ -116,6 +120,12 @@ bool KeyTable::close(std::uint32_t key) {
   const std::lock_guard lock(mutex_);
   const Region* region = slots_[key_index(key)].load(std::memory_order_relaxed);
   return region == nullptr || region->close();
+}
+
+bool KeyTable::retire(std::uint32_t key) {
+  const std::lock_guard lock(mutex_);
+  const Region* region = slots_[key_index(key)].load(std::memory_order_relaxed);
+  return region == nullptr || region->retire();
 }
 
 Result<std::unique_ptr<Region>> KeyTable::replace(std::uint32_t key,

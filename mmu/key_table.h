@@ -41,12 +41,18 @@ class KeyTable {
   // thread but a worker.
   Result<std::uint32_t> add(std::unique_ptr<Region> region, std::uint32_t chosen = 0);
 
-  // From now on no window can be bound to the region. False if one is bound.
+  // From now on no window can be bound to the region. False if one is bound; then nothing has
+  // changed.
   bool close(std::uint32_t key);
+  // Before remove() of many regions: from now on no window can be bound to this one, even if one is
+  // bound still, which false says. WindowTable::release_retired() then unbinds those of all
+  // regions at once. Any thread but a worker.
+  bool retire(std::uint32_t key);
 
   // Removes the region, unbinds windows that are left on it, waits until no worker can hold it, and
   // returns it so that its mappings can be released. nullptr if there is none, or a worker hangs:
-  // then it stays, including its mappings. Any thread but a worker.
+  // then it stays, including its mappings. Any thread but a worker. Only if windows are bound, it
+  // costs a pass over all windows of the daemon: whoever removes many retires them first.
   std::unique_ptr<Region> remove(std::uint32_t key);
 
   // Replaces a region by another under the same key, and returns the old one when no worker can

@@ -38,7 +38,7 @@ std::uint32_t Region::remote_pieces() const {
 
 bool Region::pin() const {
   std::uint32_t pins = pins_.load(std::memory_order_relaxed);
-  while (pins != kClosed) {
+  while ((pins & kNoMore) == 0) {
     if (pins_.compare_exchange_weak(pins, pins + 1, std::memory_order_relaxed)) {
       return true;
     }
@@ -49,7 +49,12 @@ bool Region::pin() const {
 bool Region::close() const {
   std::uint32_t none = 0;
   // Acquire: pairs with unpin(), whose window has been rewritten before.
-  return pins_.compare_exchange_strong(none, kClosed, std::memory_order_acquire) || none == kClosed;
+  return pins_.compare_exchange_strong(none, kNoMore, std::memory_order_acquire) || none == kNoMore;
+}
+
+bool Region::retire() const {
+  // Acquire: as close().
+  return (pins_.fetch_or(kNoMore, std::memory_order_acquire) & ~kNoMore) == 0;
 }
 
 Access Region::translate_on_demand(std::uint64_t distance, std::size_t length, bool write,

@@ -74,10 +74,18 @@ class Region {
   [[nodiscard]] bool null() const { return config_.null; }
 
   // Windows that are bound to a region keep it from being deregistered. A worker pins it: false
-  // once it is closed, which is final, and which happens only while it isn't pinned.
+  // once it is closed or retired, which is final.
   [[nodiscard]] bool pin() const;
   void unpin() const { pins_.fetch_sub(1, std::memory_order_release); }  // pairs with close()
+  // True if it isn't pinned, and can't be any more; false: nothing has changed.
   [[nodiscard]] bool close() const;
+  // The same for a region that is going to be removed in any case: it can't be pinned any more even
+  // if this is false, and once those that have pinned it unpin it, close() is true.
+  [[nodiscard]] bool retire() const;
+  // Whether it can't be pinned any more. Orders nothing.
+  [[nodiscard]] bool unbindable() const {
+    return (pins_.load(std::memory_order_relaxed) & kNoMore) != 0;
+  }
 
   // The longest contiguous run at `address`, at most `length` bytes; kNotResident where a page must
   // be populated first (`write` says for what). REQUIRES: [address, address + length) is inside
@@ -124,8 +132,8 @@ class Region {
   Piece first_;
   Config config_;
   std::shared_ptr<const DurableMemory> durable_;
-  mutable std::atomic<std::uint32_t> pins_{0};  // kClosed: no more
-  static constexpr std::uint32_t kClosed = ~0U;
+  mutable std::atomic<std::uint32_t> pins_{0};         // how many, and kNoMore
+  static constexpr std::uint32_t kNoMore = 1U << 31U;  // there are fewer windows than that
 };
 
 }  // namespace uroce

@@ -127,14 +127,40 @@ WindowChange Window::invalidate(std::uint32_t key, const KeyUser& user, bool rem
   return WindowChange::kDone;
 }
 
-void Window::release(const Region* region, std::uint32_t qpn) {
+void Window::release(std::uint32_t qpn) {
   const Writing writing(version_);
   const Region* bound = region_.load(std::memory_order_relaxed);
   const bool theirs = type_ == WindowType::kType2 && qpn_.load(std::memory_order_relaxed) == qpn;
-  if (bound == nullptr || (region != nullptr && bound != region) || (qpn != 0 && !theirs)) {
+  if (bound != nullptr && (qpn == 0 || theirs)) {
+    put({.key = key_.load(std::memory_order_relaxed)});
+  }
+}
+
+// A pass over all windows comes here, most of which have nothing to do with the region: they aren't
+// locked, which would take their cache lines from the workers that use them. Relaxed: what is read
+// decides only whether the window is worth locking. A bind that this doesn't see has pinned the
+// region before, so that Region::close() refuses until the window has been found by a later pass.
+void Window::release_from(const Region& region) {
+  if (region_.load(std::memory_order_relaxed) != &region) {
     return;
   }
-  put({.key = key_.load(std::memory_order_relaxed)});
+  const Writing writing(version_);
+  if (region_.load(std::memory_order_relaxed) == &region) {
+    put({.key = key_.load(std::memory_order_relaxed)});
+  }
+}
+
+// Unlike above, the region has to be looked at, which exists for certain only while nobody else can
+// unbind the window.
+void Window::release_from_retired() {
+  if (region_.load(std::memory_order_relaxed) == nullptr) {
+    return;  // as above
+  }
+  const Writing writing(version_);
+  const Region* bound = region_.load(std::memory_order_relaxed);
+  if (bound != nullptr && bound->unbindable()) {
+    put({.key = key_.load(std::memory_order_relaxed)});
+  }
 }
 
 }  // namespace uroce

@@ -74,9 +74,13 @@ class Window {
   // window that is free already stays so.
   WindowChange invalidate(std::uint32_t key, const KeyUser& user, bool remote);
 
-  // Unbinds it if it is bound to `region` (nullptr: any) and, for type 2, if its queue pair is
-  // `qpn` (0: any).
-  void release(const Region* region, std::uint32_t qpn);
+  // Unbinds it if it is bound and, unless `qpn` is 0, of type 2 with this queue pair.
+  void release(std::uint32_t qpn);
+  // Unbinds it if it is bound to `region`. If it is bound or unbound at the same moment it may be
+  // passed over: whoever needs to know that nothing is bound to a region asks Region::close().
+  void release_from(const Region& region);
+  // The same for any region that can't be bound any more (Region::retire).
+  void release_from_retired();
 
   [[nodiscard]] PdId pd() const { return pd_; }
   [[nodiscard]] WindowType type() const { return type_; }

@@ -60,7 +60,7 @@ void WindowTable::remove(std::uint32_t key) {
     UROCE_CHECK(window != nullptr);
   }
   const bool unused = quiescence_.wait();  // true: no worker uses it, nor binds it any more
-  window->release(nullptr, 0);
+  window->release(0);
   std::list<std::unique_ptr<Window>> kept;
   if (!unused) {
     kept.push_back(std::move(window));
@@ -72,17 +72,26 @@ void WindowTable::remove(std::uint32_t key) {
 
 void WindowTable::release_qp(std::uint32_t key, std::uint32_t qpn) {
   if (Window* window = find(key)) {
-    window->release(nullptr, qpn);
+    window->release(qpn);
+  }
+}
+
+template <typename Visit>
+void WindowTable::for_each(Visit&& visit) {
+  const std::lock_guard lock(mutex_);
+  for (const std::atomic<Window*>& slot : slots_) {
+    if (Window* window = slot.load(std::memory_order_relaxed)) {
+      visit(*window);
+    }
   }
 }
 
 void WindowTable::release_region(const Region& region) {
-  const std::lock_guard lock(mutex_);
-  for (std::atomic<Window*>& slot : slots_) {
-    if (Window* window = slot.load(std::memory_order_relaxed)) {
-      window->release(&region, 0);
-    }
-  }
+  for_each([&](Window& window) { window.release_from(region); });
+}
+
+void WindowTable::release_retired() {
+  for_each([](Window& window) { window.release_from_retired(); });
 }
 
 Access WindowTable::check(std::uint32_t key, const KeyUser& user, std::uint64_t* address,

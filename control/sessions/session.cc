@@ -67,7 +67,7 @@ Session::~Session() {
   cqs.for_each([&](std::uint32_t handle, CqObject&) { remove_cq(*this, handle); });
   channels.for_each([&](std::uint32_t handle, Channel&) { remove_channel(*this, handle); });
   windows.for_each([&](std::uint32_t handle, MemoryWindow&) { remove_mw(*this, handle); });
-  regions.for_each([&](std::uint32_t handle, MemoryRegion&) { remove_region(*this, handle); });
+  remove_regions(*this);
   xrcds.for_each([&](std::uint32_t handle, Xrcd&) { remove_xrcd(*this, handle); });
   device_memories.for_each([&](std::uint32_t handle, DeviceMemory&) { remove_dm(*this, handle); });
   address_handles.for_each([&](std::uint32_t handle, AddressHandle&) { remove_ah(*this, handle); });

@@ -101,6 +101,23 @@ void remove_region(Session& session, std::uint32_t handle) {
   }
 }
 
+// Windows of another session, which imported the protection domain, may still be bound to any of
+// them. They are unbound in one pass over the daemon's windows, whereas each remove() would make
+// one for its own region; after it at most one region per worker, to which that was just binding,
+// has a window left.
+void remove_regions(Session& session) {
+  KeyTable& keys = session.card().keys();
+  bool bound = false;
+  session.regions.for_each([&](std::uint32_t /*handle*/, const MemoryRegion& region) {
+    bound = !keys.retire(region.key) || bound;
+  });
+  if (bound) {
+    keys.windows().release_retired();
+  }
+  session.regions.for_each(
+      [&](std::uint32_t handle, const MemoryRegion&) { remove_region(session, handle); });
+}
+
 void remove_dm(Session& session, std::uint32_t handle) { session.device_memories.remove(handle); }
 
 void remove_ah(Session& session, std::uint32_t handle) {

@@ -16,6 +16,8 @@ void remove_cq(Session& session, std::uint32_t handle);
 void remove_channel(Session& session, std::uint32_t handle);
 void remove_mw(Session& session, std::uint32_t handle);
 void remove_region(Session& session, std::uint32_t handle);
+// All that the session has.
+void remove_regions(Session& session);
 void remove_dm(Session& session, std::uint32_t handle);
 void remove_ah(Session& session, std::uint32_t handle);
 void remove_xrcd(Session& session, std::uint32_t handle);

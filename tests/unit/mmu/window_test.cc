@@ -3,7 +3,10 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <atomic>
+#include <ctime>
 #include <thread>
+#include <vector>
 
 #include "mmu/key_table.h"
 #include "tests/unit/mmu/local_region.h"
@@ -170,6 +173,75 @@ TEST_F(WindowTest, RemovingARegionUnbindsItsWindows) {
   EXPECT_NE(table_.remove(lkey), nullptr);
   EXPECT_EQ(check(key, kIova + 64, 8), Access::kUnknownKey);
   EXPECT_EQ(check(unconcerned, kIova + 64, 8), Access::kGranted);
+}
+
+TEST_F(WindowTest, ARetiredRegionCantBeBoundButKeepsWhatIsBound) {
+  const std::uint32_t lkey = add_region();
+  std::uint32_t key = add_window();
+  std::uint32_t late = add_window();
+  std::uint32_t unconcerned = add_window();
+  ASSERT_EQ(bind(&key, lkey), WindowChange::kDone);
+  ASSERT_EQ(bind(&unconcerned, add_region()), WindowChange::kDone);
+  EXPECT_FALSE(table_.retire(lkey));
+  EXPECT_FALSE(table_.close(lkey));
+  EXPECT_EQ(bind(&late, lkey), WindowChange::kNoRegion);
+  EXPECT_EQ(check(key, kIova + 64, 8), Access::kGranted);
+  table_.windows().release_retired();
+  EXPECT_EQ(check(key, kIova + 64, 8), Access::kUnknownKey);
+  EXPECT_EQ(check(unconcerned, kIova + 64, 8), Access::kGranted);
+  EXPECT_TRUE(table_.retire(lkey));
+  EXPECT_NE(table_.remove(lkey), nullptr);
+}
+
+// The end of a session whose many regions have windows of another session. With a pass over all
+// windows for each region it takes seconds. Processor time, which other programs don't change.
+TEST_F(WindowTest, ManyBoundRegionsAreUnboundInOnePass) {
+  constexpr std::uint32_t kMany = 32 << 10;
+  constexpr double kSecondsMax = 1.5;
+  KeyTable table(quiescence_, kMany * KeyTable::kRegionsPerWindow, 1);
+  std::vector<std::uint32_t> regions;
+  for (std::uint32_t i = 0; i < kMany; ++i) {
+    regions.push_back(*table.add(local_region(memory_.data(), 4096, kIova, kPd, kBindable)));
+    ASSERT_EQ(table.bind_window(*table.windows().add(kPd, WindowType::kType2),
+                                {.lkey = regions.back(), .address = kIova, .length = 8}, kUser),
+              WindowChange::kDone);
+  }
+  const std::clock_t begin = std::clock();
+  for (const std::uint32_t region : regions) {
+    EXPECT_FALSE(table.retire(region));
+  }
+  table.windows().release_retired();
+  for (const std::uint32_t region : regions) {
+    EXPECT_NE(table.remove(region), nullptr);
+  }
+  EXPECT_LT(static_cast<double>(std::clock() - begin) / CLOCKS_PER_SEC, kSecondsMax);
+}
+
+// A worker binds while the region goes: afterwards nothing is bound to it, whoever was first.
+TEST_F(WindowTest, ARegionThatIsBoundAllTheTimeIsRemoved) {
+  std::uint32_t window = add_window(WindowType::kType1);
+  std::atomic<std::uint32_t> lkey{add_region()};
+  std::atomic<std::uint32_t> binds{0};
+  std::atomic<bool> stop{false};
+  std::thread worker([&] {
+    quiescence_.online(1);
+    while (!stop.load(std::memory_order_relaxed)) {
+      const WindowChange change = bind(&window, lkey.load(std::memory_order_relaxed));
+      binds.fetch_add(change == WindowChange::kDone ? 1 : 0, std::memory_order_relaxed);
+      quiescence_.quiescent(1);
+    }
+    quiescence_.offline(1);
+  });
+  for (int i = 0; i < 2'000 || binds.load() < 2'000; ++i) {
+    const std::uint32_t old = lkey.load();
+    if (i % 2 == 0 && !table_.retire(old)) {
+      table_.windows().release_retired();
+    }
+    EXPECT_NE(table_.remove(old), nullptr);
+    lkey = add_region();
+  }
+  stop = true;
+  worker.join();
 }
 
 TEST_F(WindowTest, ARemovedQueuePairLeavesNoBoundWindow) {
