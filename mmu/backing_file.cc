@@ -127,6 +127,12 @@ Result<FileFacts> check_file(int descriptor) {
   return facts;
 }
 
+const Result<FileFacts>& CheckedFiles::check(int descriptor) {
+  const auto known = facts_.find(descriptor);
+  return known != facts_.end() ? known->second
+                               : facts_.emplace(descriptor, check_file(descriptor)).first->second;
+}
+
 Result<FileFacts> check_arena(int descriptor, std::uint64_t page_size) {
   const int seals = ::fcntl(descriptor, F_GET_SEALS);
   if (seals < 0 || (seals & F_SEAL_SHRINK) == 0) {
@@ -156,8 +162,8 @@ Result<CheckedArena> take_arena(UniqueFd memfd, std::uint64_t page_size, std::si
   return CheckedArena{std::move(memfd), std::move(*charge), *facts};
 }
 
-UniqueFd open_map_file(const ProgramProcess& program, const abi::MemoryPiece& piece,
-                       bool writable) {
+OpenedFile open_map_file(const ProgramProcess& program, const abi::MemoryPiece& piece,
+                         bool writable) {
   char path[96];
   std::snprintf(path, sizeof(path), "/proc/%d/map_files/%" PRIx64 "-%" PRIx64, program.pid(),
                 piece.map_start, piece.map_end);
@@ -167,19 +173,19 @@ UniqueFd open_map_file(const ProgramProcess& program, const abi::MemoryPiece& pi
   struct stat link = {};
   const mode_t wanted = writable ? S_IRUSR | S_IWUSR : S_IRUSR;
   if (::lstat(path, &link) != 0 || (link.st_mode & wanted) != wanted) {
-    return UniqueFd{};
+    return {};
   }
   UniqueFd file(::open(path, (writable ? O_RDWR : O_RDONLY) | O_CLOEXEC | O_NONBLOCK));
   if (!file.valid()) {
-    return file;
+    return {};
   }
   auto facts = check_file(file.get());
   const bool root = program.uid() == 0 && program.shares_user_namespace();
   if (!facts || (writable && is_sealed_against_writing(file.get())) ||
       (facts->uid != program.uid() && !root) || !program.check()) {
-    return UniqueFd{};
+    return {};
   }
-  return file;
+  return {.descriptor = std::move(file), .facts = *facts};
 }
 
 }  // namespace uroce

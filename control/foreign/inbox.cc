@@ -3,8 +3,6 @@
 #include <new>
 #include <utility>
 
-#include "mmu/backing_file.h"
-
 namespace uroce::control {
 namespace {
 

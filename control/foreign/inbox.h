@@ -12,6 +12,7 @@
 
 #include "base/sockets/record_socket.h"
 #include "control/foreign/foreign_socket.h"
+#include "mmu/backing_file.h"
 
 namespace uroce::control {
 
@@ -22,10 +23,10 @@ class Inbox : public std::enable_shared_from_this<Inbox> {
     ReceiveStatus receipt = ReceiveStatus::kNothing;
     // Its descriptors can be used and closed on any thread; an invalid one replaces one that can't.
     std::shared_ptr<Record> record;
-    std::vector<UniqueFd> opened;
+    std::vector<OpenedFile> opened;
   };
   // Opens, on the helper, files that a record names; by default none.
-  using Open = std::function<std::vector<UniqueFd>(const Record&)>;
+  using Open = std::function<std::vector<OpenedFile>(const Record&)>;
 
   using Arrivals = std::list<Arrival>;
 

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <cstring>
 #include <optional>
-#include <span>
 #include <type_traits>
 #include <utility>
 
@@ -52,8 +51,8 @@ bool is_to_be_opened(const abi::SharedPiece& piece) {
 }
 
 // Runs on a helper, since it waits for the program's locks.
-std::vector<UniqueFd> open_files(const Peer& peer, const Record& record) {
-  std::vector<UniqueFd> opened;
+std::vector<OpenedFile> open_files(const Peer& peer, const Record& record) {
+  std::vector<OpenedFile> opened;
   const auto pieces = pieces_of(record);
   if (!pieces) {
     return opened;
@@ -107,7 +106,7 @@ ShareChannel::AnswerStatus ShareChannel::receive(HelperPool& helpers, Inbox& inb
 }
 
 ShareChannel::AnswerStatus ShareChannel::handle_record(ReceiveStatus receipt, Record record,
-                                                       std::vector<UniqueFd> opened,
+                                                       std::vector<OpenedFile> opened,
                                                        Answer* answer) {
   if (receipt == ReceiveStatus::kNothing) {
     return AnswerStatus::kNothing;
@@ -142,7 +141,7 @@ ShareChannel::AnswerStatus ShareChannel::take_arena(Record record) {
   return AnswerStatus::kArena;
 }
 
-ShareChannel::AnswerStatus ShareChannel::take_answer(Record record, std::vector<UniqueFd> opened,
+ShareChannel::AnswerStatus ShareChannel::take_answer(Record record, std::vector<OpenedFile> opened,
                                                      Answer* answer) {
   abi::SharedRange head;
   const auto pieces = pieces_of(record);
@@ -153,14 +152,13 @@ ShareChannel::AnswerStatus ShareChannel::take_answer(Record record, std::vector<
   answer->end = head.error != 0 ? 0 : head.end;
   answer->passed = std::move(record.descriptors);
   answer->opened = std::move(opened);
-  std::span<const UniqueFd> files(answer->opened);
+  MirrorFiles::Sources sources{.passed = answer->passed, .opened = answer->opened};
   std::uint64_t last = 0;
   for (const abi::SharedPiece& piece : *pieces) {
     if ((piece.rights & abi::kPagingRead) == 0) {
       continue;  // memory that may not be read counts as absent
     }
-    auto made = files_.resolve(piece.memory, (piece.rights & abi::kPagingWrite) != 0,
-                               answer->passed, &files);
+    auto made = files_.resolve(piece.memory, (piece.rights & abi::kPagingWrite) != 0, &sources);
     if (!made || made->address < last) {
       return AnswerStatus::kBroken;
     }

@@ -12,6 +12,7 @@
 #include "base/unique_fd.h"
 #include "control/foreign/foreign_socket.h"
 #include "control/foreign/inbox.h"
+#include "mmu/backing_file.h"
 #include "mmu/mirror/mirror.h"
 #include "mmu/mirror/mirror_files.h"
 
@@ -48,7 +49,8 @@ class ShareChannel {
     std::uint64_t end = 0;  // described up to here; 0: the program couldn't tell
     std::vector<MirrorPiece> pieces;
     // The pieces' descriptors; closed with the answer.
-    std::vector<UniqueFd> passed, opened;
+    std::vector<UniqueFd> passed;
+    std::vector<OpenedFile> opened;
   };
   enum class AnswerStatus : std::uint8_t {
     kNothing,  // nothing to read now
@@ -60,7 +62,7 @@ class ShareChannel {
   };
   AnswerStatus receive(HelperPool& helpers, Inbox& inbox, Answer* answer);
   // `opened`: files behind the program's mappings that the record names.
-  AnswerStatus handle_record(ReceiveStatus receipt, Record record, std::vector<UniqueFd> opened,
+  AnswerStatus handle_record(ReceiveStatus receipt, Record record, std::vector<OpenedFile> opened,
                              Answer* answer);
 
   // Logs once that no more of the program's memory is accessible on demand, if the mirror is full
@@ -69,7 +71,7 @@ class ShareChannel {
 
  private:
   AnswerStatus take_arena(Record record);
-  AnswerStatus take_answer(Record record, std::vector<UniqueFd> opened, Answer* answer);
+  AnswerStatus take_answer(Record record, std::vector<OpenedFile> opened, Answer* answer);
 
   Lines* lines_;
   std::shared_ptr<Mirror> mirror_;

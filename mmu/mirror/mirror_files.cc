@@ -13,6 +13,13 @@ bool sound(const abi::MemoryPiece& piece) {
          piece.length <= Mirror::kAddressEnd - piece.address;
 }
 
+void use_file(MirrorPiece* made, int descriptor, const FileFacts& facts) {
+  made->descriptor = descriptor;
+  made->page_size = facts.page_size;
+  made->durable = facts.durable && made->write;
+  made->file = {facts.device, facts.inode};
+}
+
 }  // namespace
 
 Status MirrorFiles::add_arena(UniqueFd memfd, std::uint64_t page_size) {
@@ -25,8 +32,7 @@ Status MirrorFiles::add_arena(UniqueFd memfd, std::uint64_t page_size) {
 }
 
 Result<MirrorPiece> MirrorFiles::resolve(const abi::MemoryPiece& piece, bool write,
-                                         std::span<const UniqueFd> descriptors,
-                                         std::span<const UniqueFd>* opened) {
+                                         Sources* sources) {
   if (!sound(piece)) {
     return Error{EINVAL, "a piece of on-demand memory is malformed"};
   }
@@ -45,31 +51,29 @@ Result<MirrorPiece> MirrorFiles::resolve(const abi::MemoryPiece& piece, bool wri
       made.anonymous = true;
       return made;
     }
-    case abi::PieceKind::kDescriptor:
-      if (piece.source >= descriptors.size()) {
+    case abi::PieceKind::kDescriptor: {
+      if (piece.source >= sources->passed.size()) {
         return Error{EINVAL, "a piece names a descriptor that didn't come with it"};
       }
-      made.descriptor = descriptors[piece.source].get();
-      break;
-    case abi::PieceKind::kMapFiles:
-      if (!opened->empty()) {
-        made.descriptor = opened->front().get();
-        *opened = opened->subspan(1);
+      const int descriptor = sources->passed[piece.source].get();
+      if (const auto& facts = sources->checked.check(descriptor)) {
+        use_file(&made, descriptor, *facts);
       }
-      break;
+      return made;
+    }
+    case abi::PieceKind::kMapFiles:
+      if (!sources->opened.empty()) {
+        const OpenedFile& file = sources->opened.front();
+        sources->opened = sources->opened.subspan(1);
+        if (file.descriptor.valid()) {
+          use_file(&made, file.descriptor.get(), file.facts);
+        }
+      }
+      return made;
     case abi::PieceKind::kProcMem:
       return made;
-    default:
-      return Error{EINVAL, "a piece of unknown kind"};
   }
-  if (made.descriptor >= 0) {
-    auto facts = check_file(made.descriptor);
-    made.descriptor = facts ? made.descriptor : -1;
-    made.page_size = facts ? facts->page_size : Mirror::kPage;
-    made.durable = facts && facts->durable && write;
-    made.file = facts ? MirrorPiece::File{facts->device, facts->inode} : MirrorPiece::File{};
-  }
-  return made;
+  return Error{EINVAL, "a piece of unknown kind"};
 }
 
 }  // namespace uroce

@@ -27,12 +27,16 @@ class MirrorFiles {
   // Arenas are numbered in order of arrival. Errors: as take_arena() (mmu/backing_file.h).
   Status add_arena(UniqueFd memfd, std::uint64_t page_size);
 
+  // The files that came with an answer of the program; each is examined once. They stay open until
+  // the mirror has mapped them.
+  struct Sources {
+    std::span<const UniqueFd> passed;
+    std::span<const OpenedFile> opened;  // of the kMapFiles pieces that aren't resolved yet
+    CheckedFiles checked{};              // of those passed
+  };
   // The piece as the mirror maps it. What can't be mapped becomes remote; EINVAL for nonsense.
-  // `opened`: the files of kMapFiles pieces in order, of which this one takes its own
-  // (mmu/backing_file.h, open_map_file). They stay open until the mirror has mapped them.
-  Result<MirrorPiece> resolve(const abi::MemoryPiece& piece, bool write,
-                              std::span<const UniqueFd> descriptors,
-                              std::span<const UniqueFd>* opened);
+  // REQUIRES: the pieces of an answer come in their order, with the same `sources`.
+  Result<MirrorPiece> resolve(const abi::MemoryPiece& piece, bool write, Sources* sources);
 
  private:
   std::shared_ptr<Account> account_;

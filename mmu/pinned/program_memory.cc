@@ -69,8 +69,9 @@ struct ProgramMemory::Reached {
 // The sources by which the pieces of one region are mapped or accessed.
 struct ProgramMemory::Means {
   std::span<const int> descriptors;
-  std::span<const UniqueFd> files;  // those opened for the remaining pieces
+  std::span<const OpenedFile> files;  // those opened for the remaining pieces
   bool writable = false;
+  CheckedFiles checked{};  // of the descriptors
   MappingBudget work{};
 };
 
@@ -107,17 +108,14 @@ Result<ProgramMemory::Reached> ProgramMemory::reach_arena(const abi::MemoryPiece
 }
 
 Result<ProgramMemory::Reached> ProgramMemory::reach_file(const abi::MemoryPiece& piece,
-                                                         int descriptor, Means* means) {
-  auto facts = check_file(descriptor);
-  if (!facts) {
-    return facts.error();
-  }
-  const std::uint64_t end = page_ceil(facts->size);
+                                                         int descriptor, const FileFacts& facts,
+                                                         Means* means) {
+  const std::uint64_t end = page_ceil(facts.size);
   if (piece.offset + piece.length > end) {
     return Error{EFAULT, "the memory lies beyond the end of its file"};
   }
   auto mapping = Mapping::make({.descriptor = descriptor,
-                                .page_size = facts->page_size,
+                                .page_size = facts.page_size,
                                 .offset = piece.offset,
                                 .length = piece.length,
                                 .writable = means->writable},
@@ -127,7 +125,7 @@ Result<ProgramMemory::Reached> ProgramMemory::reach_file(const abi::MemoryPiece&
   }
   return Reached{.host = (*mapping)->at(piece.offset),
                  .mapping = *mapping,
-                 .durable = facts->durable && means->writable};
+                 .durable = facts.durable && means->writable};
 }
 
 bool ProgramMemory::must_open(std::span<const abi::MemoryPiece> pieces) const {
@@ -144,7 +142,7 @@ ProgramMemory::Opened ProgramMemory::open(const ProgramProcess& program,
   for (const abi::MemoryPiece& piece : pieces) {
     if (piece.kind == abi::PieceKind::kMapFiles) {
       opened.files.push_back(open_map_file(program, piece, writable));
-      slow_way = slow_way || !opened.files.back().valid();
+      slow_way = slow_way || !opened.files.back().descriptor.valid();
     }
     slow_way = slow_way || piece.kind == abi::PieceKind::kProcMem;
   }
@@ -156,10 +154,23 @@ ProgramMemory::Opened ProgramMemory::open(const ProgramProcess& program,
 
 Result<ProgramMemory::Reached> ProgramMemory::reach_map_files(const abi::MemoryPiece& piece,
                                                               Means* means) {
-  std::span<const UniqueFd>& files = means->files;
-  const int file = files.empty() ? -1 : files.front().get();
-  files = files.empty() ? files : files.subspan(1);
-  return file < 0 ? Result<Reached>(Reached{}) : reach_file(piece, file, means);
+  if (means->files.empty()) {
+    return Reached{};
+  }
+  const OpenedFile& file = means->files.front();
+  means->files = means->files.subspan(1);
+  return file.descriptor.valid() ? reach_file(piece, file.descriptor.get(), file.facts, means)
+                                 : Result<Reached>(Reached{});
+}
+
+Result<ProgramMemory::Reached> ProgramMemory::reach_descriptor(const abi::MemoryPiece& piece,
+                                                               Means* means) {
+  if (piece.source >= means->descriptors.size()) {
+    return Error{EINVAL, "the region names a descriptor that didn't come with it"};
+  }
+  const int descriptor = means->descriptors[piece.source];
+  const auto& facts = means->checked.check(descriptor);
+  return facts ? reach_file(piece, descriptor, *facts, means) : facts.error();
 }
 
 Result<ProgramMemory::Reached> ProgramMemory::reach(const abi::MemoryPiece& piece, Means* means) {
@@ -167,10 +178,7 @@ Result<ProgramMemory::Reached> ProgramMemory::reach(const abi::MemoryPiece& piec
     case abi::PieceKind::kArena:
       return reach_arena(piece, means);
     case abi::PieceKind::kDescriptor:
-      if (piece.source >= means->descriptors.size()) {
-        return Error{EINVAL, "the region names a descriptor that didn't come with it"};
-      }
-      return reach_file(piece, means->descriptors[piece.source], means);
+      return reach_descriptor(piece, means);
     case abi::PieceKind::kMapFiles:
       return reach_map_files(piece, means);
     case abi::PieceKind::kProcMem:

@@ -18,6 +18,7 @@
 #include "base/program_process.h"
 #include "base/result.h"
 #include "base/unique_fd.h"
+#include "mmu/backing_file.h"
 #include "mmu/region.h"
 
 namespace uroce {
@@ -51,7 +52,7 @@ class ProgramMemory {
   // Files that aren't passed but opened by the process's number. That waits for the program's
   // locks, so not every thread may do it (control/foreign).
   struct Opened {
-    std::vector<UniqueFd> files;  // of the kMapFiles pieces, in order; not valid: not available
+    std::vector<OpenedFile> files;  // of the kMapFiles pieces, in order; not valid: not available
     std::optional<Result<UniqueFd>> memory;  // if some of it is accessed through /proc/PID/mem
   };
   // Whether a region of these rights has to be mapped for writing.
@@ -81,7 +82,9 @@ class ProgramMemory {
 
   Result<Reached> reach(const abi::MemoryPiece& piece, Means* means);
   Result<Reached> reach_arena(const abi::MemoryPiece& piece, Means* means);
-  Result<Reached> reach_file(const abi::MemoryPiece& piece, int descriptor, Means* means);
+  Result<Reached> reach_descriptor(const abi::MemoryPiece& piece, Means* means);
+  Result<Reached> reach_file(const abi::MemoryPiece& piece, int descriptor, const FileFacts& facts,
+                             Means* means);
   Result<Reached> reach_map_files(const abi::MemoryPiece& piece, Means* means);
   Status open_remote(std::optional<Result<UniqueFd>>& opened);
 

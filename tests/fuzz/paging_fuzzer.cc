@@ -20,6 +20,7 @@
 #include "abi/version.h"
 #include "control/paging/announcement.h"
 #include "control/paging/share_channel.h"
+#include "mmu/backing_file.h"
 #include "mmu/faults/fault_queue.h"
 #include "mmu/pager/pager.h"
 #include "mmu/quiescence.h"
@@ -246,9 +247,11 @@ void Daemon::handle_record(ByteSource& input, Record record) {
   if (!channel_) {
     return;
   }
-  std::vector<UniqueFd> opened;  // by a helper; it failed for some
+  std::vector<OpenedFile> opened;  // by a helper; it failed for some
   for (std::uint32_t left = input.take<std::uint8_t>() % 3; left != 0; --left) {
-    opened.push_back(input.flag() ? choose_descriptor(input) : UniqueFd());
+    UniqueFd descriptor = input.flag() ? choose_descriptor(input) : UniqueFd();
+    const auto facts = check_file(descriptor.get());
+    opened.push_back(facts ? OpenedFile{std::move(descriptor), *facts} : OpenedFile{});
   }
   ShareChannel::Answer answer;
   switch (channel_->handle_record(ReceiveStatus::kRecord, std::move(record), std::move(opened),

@@ -54,6 +54,21 @@ TEST(BackingFile, TwoFilesAreToldApart) {
   EXPECT_NE(check_file(one.get())->inode, check_file(other.get())->inode);
 }
 
+// A record may name a descriptor in each of its 65,536 pieces. What a second check would find is
+// different here, so there is none.
+TEST(BackingFile, ADescriptorOfARecordIsCheckedOnce) {
+  const UniqueFd one = memory_file(), other = memory_file();
+  CheckedFiles files;
+  ASSERT_TRUE(files.check(one.get()));
+  EXPECT_FALSE(files.check(-1));
+  ASSERT_EQ(::ftruncate(one.get(), kPage), 0);
+  ASSERT_EQ(::ftruncate(other.get(), kPage), 0);
+  EXPECT_EQ(files.check(one.get())->size, 3 * kPage);
+  EXPECT_EQ(files.check(other.get())->size, kPage);
+  EXPECT_EQ(files.check(-1).error().code, EOPNOTSUPP);
+  EXPECT_EQ(files.count(), 3U);
+}
+
 // FUSE files are tested in tests/hostile, test_waits.
 TEST(BackingFile, PipesSocketsDevicesAndFoldersAreRefused) {
   int ends[2] = {-1, -1};
@@ -125,18 +140,20 @@ TEST(BackingFile, AMapFilesLinkOpensTheMappedFile) {
                          .kind = abi::PieceKind::kMapFiles,
                          .source = 0};
   const ProgramProcess own(::getpid(), ::getuid(), ::getgid());
-  const UniqueFd opened = open_map_file(own, piece, true);
+  const auto [opened, facts] = open_map_file(own, piece, true);
   if (opened.valid() && ::fcntl(file.get(), F_ADD_SEALS, F_SEAL_FUTURE_WRITE) == 0) {
-    EXPECT_FALSE(open_map_file(own, piece, true).valid()) << "nobody can map it for writing";
-    EXPECT_TRUE(open_map_file(own, piece, false).valid());
+    EXPECT_FALSE(open_map_file(own, piece, true).descriptor.valid())
+        << "nobody can map it for writing";
+    EXPECT_TRUE(open_map_file(own, piece, false).descriptor.valid());
   }
   piece.map_end += kPage;
-  EXPECT_FALSE(open_map_file(own, piece, true).valid()) << "no mapping ends there";
+  EXPECT_FALSE(open_map_file(own, piece, true).descriptor.valid()) << "no mapping ends there";
   ::munmap(mapped, 3 * kPage);
   if (!opened.valid()) {
     GTEST_SKIP() << "this process may not open its /proc/self/map_files";
   }
   EXPECT_EQ(check_file(opened.get())->inode, check_file(file.get())->inode);
+  EXPECT_EQ(facts.inode, check_file(file.get())->inode);
 }
 
 }  // namespace
