@@ -105,6 +105,7 @@ Result<Outcome> share_arena(Session& session, Request& request, Reply* reply) {
 // A registration for which a helper opens files. The helper writes it before `done`.
 struct Registration {
   std::vector<abi::MemoryPiece> pieces;
+  Charge charge;  // for the files opened
   ProgramMemory::Opened opened;
   bool without_memory = false;    // opening failed for lack of memory
   std::atomic<bool> done{false};  // released by the helper, acquired by control
@@ -154,25 +155,38 @@ Result<Outcome> replace_region(Conversation& conversation, Request& request, std
   return answer_replaced(request, reply);
 }
 
+ProgramMemory::Request wanted_by(const abi::RegMrRequest& head, PdId pd) {
+  return {.pd = pd,
+          .access = head.access,
+          .address = head.address,
+          .length = head.length,
+          .iova = head.iova};
+}
+
 // The new region shares all its pages now.
 Result<std::unique_ptr<Region>> make_pinned_region(Session& session, PdId pd,
                                                    const abi::RegMrRequest& head,
                                                    Registration& registration,
                                                    std::span<const UniqueFd> files) {
-  if (head.length > kRegionBytesMax || head.address + head.length < head.address) {
-    return Error{EINVAL, "a memory region has at most 2^46 bytes and doesn't wrap"};
-  }
   std::vector<int> descriptors;
   for (const UniqueFd& file : files) {
     descriptors.push_back(file.get());
   }
-  const ProgramMemory::Request wanted{.pd = pd,
-                                      .access = head.access,
-                                      .address = head.address,
-                                      .length = head.length,
-                                      .iova = head.iova};
-  return session.memory().make_region(wanted, registration.pieces, descriptors,
-                                      std::move(registration.opened));
+  auto region = session.memory().make_region(wanted_by(head, pd), registration.pieces, descriptors,
+                                             std::move(registration.opened));
+  registration.charge = {};  // they are closed
+  return region;
+}
+
+// What a list of pieces must be before anything is opened for it.
+Status check_list(const abi::RegMrRequest& head, const std::vector<abi::MemoryPiece>& pieces) {
+  if ((head.access & kAccessOnDemand) != 0) {
+    return ok();  // it has none
+  }
+  if (head.length > kRegionBytesMax || head.address + head.length < head.address) {
+    return Error{EINVAL, "a memory region has at most 2^46 bytes and doesn't wrap"};
+  }
+  return ProgramMemory::check(wanted_by(head, 0), pieces);
 }
 
 // Whether the registration can continue: files that aren't passed but opened through /proc/PID are
@@ -184,6 +198,13 @@ Result<Outcome> open_pieces(Conversation& conversation, const abi::RegMrRequest&
   if (on_demand || !conversation.session().memory().must_open(registration->pieces)) {
     registration->done.store(true, std::memory_order_relaxed);
     return Outcome::kReply;
+  }
+  if (const std::size_t files = ProgramMemory::files_to_open(registration->pieces); files != 0) {
+    auto charge = session.account()->charge(Limit::kDescriptors, files);
+    if (!charge) {
+      return charge.error();
+    }
+    registration->charge = std::move(*charge);
   }
   const Peer peer = session.peer();
   const bool writing = ProgramMemory::is_writing(head.access);
@@ -228,6 +249,9 @@ Result<Outcome> reg_mr(Conversation& conversation, Request& request, Reply* repl
     }
     if (Status rights = check_rights(head.access); !rights) {
       return rights.error();
+    }
+    if (Status sound = check_list(head, *pieces); !sound) {
+      return sound.error();
     }
     request.registration = std::make_shared<Registration>();
     request.registration->pieces = std::move(*pieces);

@@ -19,10 +19,31 @@ namespace {
 
 std::uint64_t end_of(const abi::MemoryPiece& piece) { return piece.address + piece.length; }
 
+}  // namespace
+
+// Numbers the mappings of the program that its kMapFiles pieces name. Only neighbours are compared:
+// a program that doesn't keep those of a mapping together has more files opened, up to the bound.
+class ProgramMemory::NamedMappings {
+ public:
+  // The number of the piece's mapping, beginning with 0. REQUIRES: it is a kMapFiles piece.
+  std::size_t number_of(const abi::MemoryPiece& piece) {
+    if (count_ == 0 || piece.map_start != start_ || piece.map_end != end_) {
+      ++count_;
+      start_ = piece.map_start;
+      end_ = piece.map_end;
+    }
+    return count_ - 1;
+  }
+  [[nodiscard]] std::size_t count() const { return count_; }
+
+ private:
+  std::size_t count_ = 0;
+  std::uint64_t start_ = 0, end_ = 0;  // of the newest one
+};
+
 // Whole pages, sorted, without gaps or wraps, and only those of the range, for which the program is
 // charged.
-Status check_pieces(const ProgramMemory::Request& request,
-                    std::span<const abi::MemoryPiece> pieces) {
+Status ProgramMemory::check(const Request& request, std::span<const abi::MemoryPiece> pieces) {
   if (request.length == 0 || request.address + (request.length - 1) < request.address ||
       request.iova + (request.length - 1) < request.iova) {
     return Error{EINVAL, "the range is empty or wraps around the end of the address space"};
@@ -41,8 +62,6 @@ Status check_pieces(const ProgramMemory::Request& request,
   }
   return ok();
 }
-
-}  // namespace
 
 bool ProgramMemory::is_writing(std::uint32_t access) {
   return (access &
@@ -69,9 +88,10 @@ struct ProgramMemory::Reached {
 // The sources by which the pieces of one region are mapped or accessed.
 struct ProgramMemory::Means {
   std::span<const int> descriptors;
-  std::span<const OpenedFile> files;  // those opened for the remaining pieces
+  std::span<const OpenedFile> files;
   bool writable = false;
-  CheckedFiles checked{};  // of the descriptors
+  NamedMappings mappings{};  // that have files
+  CheckedFiles checked{};    // of the descriptors
   MappingBudget work{};
 };
 
@@ -135,14 +155,29 @@ bool ProgramMemory::must_open(std::span<const abi::MemoryPiece> pieces) const {
   });
 }
 
+std::size_t ProgramMemory::files_to_open(std::span<const abi::MemoryPiece> pieces) {
+  NamedMappings mappings;
+  for (const abi::MemoryPiece& piece : pieces) {
+    if (piece.kind == abi::PieceKind::kMapFiles) {
+      mappings.number_of(piece);
+    }
+  }
+  return std::min(mappings.count(), kFilesMax);
+}
+
 ProgramMemory::Opened ProgramMemory::open(const ProgramProcess& program,
                                           std::span<const abi::MemoryPiece> pieces, bool writable) {
   Opened opened;
+  NamedMappings mappings;
   bool slow_way = false;
   for (const abi::MemoryPiece& piece : pieces) {
     if (piece.kind == abi::PieceKind::kMapFiles) {
-      opened.files.push_back(open_map_file(program, piece, writable));
-      slow_way = slow_way || !opened.files.back().descriptor.valid();
+      const std::size_t number = mappings.number_of(piece);
+      if (number == opened.files.size() && number < kFilesMax) {
+        opened.files.push_back(open_map_file(program, piece, writable));
+      }
+      slow_way =
+          slow_way || number >= opened.files.size() || !opened.files[number].descriptor.valid();
     }
     slow_way = slow_way || piece.kind == abi::PieceKind::kProcMem;
   }
@@ -154,13 +189,12 @@ ProgramMemory::Opened ProgramMemory::open(const ProgramProcess& program,
 
 Result<ProgramMemory::Reached> ProgramMemory::reach_map_files(const abi::MemoryPiece& piece,
                                                               Means* means) {
-  if (means->files.empty()) {
+  const std::size_t number = means->mappings.number_of(piece);
+  if (number >= means->files.size() || !means->files[number].descriptor.valid()) {
     return Reached{};
   }
-  const OpenedFile& file = means->files.front();
-  means->files = means->files.subspan(1);
-  return file.descriptor.valid() ? reach_file(piece, file.descriptor.get(), file.facts, means)
-                                 : Result<Reached>(Reached{});
+  const OpenedFile& file = means->files[number];
+  return reach_file(piece, file.descriptor.get(), file.facts, means);
 }
 
 Result<ProgramMemory::Reached> ProgramMemory::reach_descriptor(const abi::MemoryPiece& piece,
@@ -213,7 +247,7 @@ Result<std::unique_ptr<Region>> ProgramMemory::make_region(const Request& reques
                                                            std::span<const abi::MemoryPiece> pieces,
                                                            std::span<const int> descriptors,
                                                            Opened opened) {
-  if (Status checked = check_pieces(request, pieces); !checked) {
+  if (Status checked = check(request, pieces); !checked) {
     return checked.error();
   }
   Region::Config config;

@@ -49,25 +49,36 @@ class ProgramMemory {
     std::uint64_t iova = 0;
   };
 
+  // Whether the pieces are the pages of the request's range, in order: make_region() refuses
+  // others. EINVAL
+  static Status check(const Request& request, std::span<const abi::MemoryPiece> pieces);
+
   // Files that aren't passed but opened by the process's number. That waits for the program's
   // locks, so not every thread may do it (control/foreign).
   struct Opened {
-    std::vector<OpenedFile> files;  // of the kMapFiles pieces, in order; not valid: not available
+    // One for each mapping that kMapFiles pieces name, in order; not valid: not available. The
+    // pieces of a mapping follow each other, since they are sorted.
+    std::vector<OpenedFile> files;
     std::optional<Result<UniqueFd>> memory;  // if some of it is accessed through /proc/PID/mem
   };
   // Whether a region of these rights has to be mapped for writing.
   static bool is_writing(std::uint32_t access);
+  // More mappings are accessed through /proc/PID/mem. Programs name a mapping only where they can't
+  // pass its file, so that one is rarely named. Opening this many takes some 0.3 s of the second
+  // that a helper has.
+  static constexpr std::size_t kFilesMax = 4096;
+  // How many descriptors open() keeps open for these pieces at most; to be charged before.
+  static std::size_t files_to_open(std::span<const abi::MemoryPiece> pieces);
   // Whether make_region() needs something opened for these pieces.
   [[nodiscard]] bool must_open(std::span<const abi::MemoryPiece> pieces) const;
-  // Opens them; independent of the ProgramMemory, which may be gone when it is done.
+  // Opens it; independent of the ProgramMemory, which may be gone when it is done.
   static Opened open(const ProgramProcess& program, std::span<const abi::MemoryPiece> pieces,
                      bool writable);
 
   // A region ready for KeyTable::add. `pieces` as in abi::MemoryPiece; `descriptors` stay the
-  // caller's; `opened` is what open() gave for the same pieces. Errors: EINVAL for pieces that
-  // aren't the pages of the range, EFAULT for memory that can't be accessed as asked, ENOMEM for a
-  // bound on mappings, EPERM when the program's memory can't be reached at all; the sentence says
-  // which.
+  // caller's; `opened` is what open() gave for the same pieces. Errors: as check(), EFAULT for
+  // memory that can't be accessed as asked, ENOMEM for a bound on mappings, EPERM when the
+  // program's memory can't be reached at all; the sentence says which.
   Result<std::unique_ptr<Region>> make_region(const Request& request,
                                               std::span<const abi::MemoryPiece> pieces,
                                               std::span<const int> descriptors, Opened opened = {});
@@ -79,6 +90,7 @@ class ProgramMemory {
   struct Arena;
   struct Reached;
   struct Means;
+  class NamedMappings;
 
   Result<Reached> reach(const abi::MemoryPiece& piece, Means* means);
   Result<Reached> reach_arena(const abi::MemoryPiece& piece, Means* means);

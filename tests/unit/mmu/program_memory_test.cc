@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <cstring>
+#include <vector>
 
 #include "mmu/copies/copy.h"
 #include "tests/unit/mmu/pages.h"
@@ -146,6 +147,89 @@ TEST_F(ProgramMemoryTest, MapFilesGivesNoMoreThanTheProgramHas) {
   ASSERT_TRUE(region);
   EXPECT_EQ((*region)->remote_pieces(), 1U);
   ::munmap(mapped, kPage);
+}
+
+// A hostile program names one mapping in each piece, or very many mappings, to have the daemon use
+// up its descriptors.
+TEST_F(ProgramMemoryTest, MapFilesAreOpenedOncePerMappingAndAreBounded) {
+  constexpr std::size_t kPieces = 2 * ProgramMemory::kFilesMax;
+  const UniqueFd file = memfd(kPieces * kPage, 0);
+  void* const mapped =
+      ::mmap(nullptr, kPieces * kPage, PROT_READ | PROT_WRITE, MAP_SHARED, file.get(), 0);
+  const auto first = reinterpret_cast<std::uintptr_t>(mapped);
+  std::vector<MemoryPiece> pieces(kPieces, piece(PieceKind::kMapFiles, 0, 1));
+  for (std::size_t i = 0; i < kPieces; ++i) {
+    pieces[i].address = first + i * kPage;
+    pieces[i].offset = i * kPage;
+    pieces[i].map_start = first;
+    pieces[i].map_end = first + kPieces * kPage;
+  }
+  const ProgramProcess own(::getpid(), ::getuid(), ::getgid());
+  EXPECT_EQ(ProgramMemory::files_to_open(pieces), 1U);
+  auto opened = ProgramMemory::open(own, pieces, true);
+  ASSERT_EQ(opened.files.size(), 1U);
+  if (opened.files.front().descriptor.valid()) {  // requires a privilege
+    auto region = memory_.make_region({.pd = 1,
+                                       .access = kAccessLocalWrite,
+                                       .address = first,
+                                       .length = kPieces * kPage,
+                                       .iova = 0},
+                                      pieces, {}, std::move(opened));
+    ASSERT_TRUE(region) << region.error().message;
+    EXPECT_EQ((*region)->remote_pieces(), 0U);
+    static_cast<volatile char*>(mapped)[(kPieces - 1) * kPage] = 7;
+    Span span;
+    ASSERT_EQ((*region)->translate((kPieces - 1) * kPage, 1, true, &span), Access::kGranted);
+    EXPECT_EQ(*span.host, std::byte{7});
+  }
+  for (std::size_t i = 0; i < kPieces; ++i) {
+    pieces[i].map_end = pieces[i].address + kPage;
+  }
+  EXPECT_EQ(ProgramMemory::files_to_open(pieces), ProgramMemory::kFilesMax);
+  opened = ProgramMemory::open(own, pieces, true);
+  EXPECT_EQ(opened.files.size(), ProgramMemory::kFilesMax);
+  EXPECT_TRUE(opened.memory.has_value()) << "the others are reached through it";
+  ::munmap(mapped, kPieces * kPage);
+}
+
+// Two mappings beside each other, with two pieces each.
+TEST_F(ProgramMemoryTest, EachMappingHasItsOwnFile) {
+  const UniqueFd one = memfd(2 * kPage, 0), other = memfd(2 * kPage, 0);
+  auto* const place =
+      static_cast<char*>(::mmap(nullptr, 4 * kPage, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+  std::vector<MemoryPiece> pieces;
+  for (const UniqueFd* file : {&one, &other}) {
+    char* const start = place + pieces.size() * kPage;
+    ASSERT_NE(
+        ::mmap(start, 2 * kPage, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, file->get(), 0),
+        MAP_FAILED);
+    for (const std::uint64_t page : {0U, 1U}) {
+      MemoryPiece next = piece(PieceKind::kMapFiles, 0, 1, page * kPage);
+      next.map_start = reinterpret_cast<std::uintptr_t>(start);
+      next.map_end = next.map_start + 2 * kPage;
+      next.address = next.map_start + page * kPage;
+      pieces.push_back(next);
+      start[page * kPage] = static_cast<char>(pieces.size());
+    }
+  }
+  auto opened =
+      ProgramMemory::open(ProgramProcess(::getpid(), ::getuid(), ::getgid()), pieces, true);
+  ASSERT_EQ(opened.files.size(), 2U);
+  const bool may_open = opened.files.front().descriptor.valid();
+  auto region = memory_.make_region({.pd = 1,
+                                     .access = kAccessLocalWrite,
+                                     .address = pieces.front().address,
+                                     .length = 4 * kPage,
+                                     .iova = 0},
+                                    pieces, {}, std::move(opened));
+  ASSERT_TRUE(region) << region.error().message;
+  for (std::uint64_t page = 0; may_open && page < 4; ++page) {
+    Span span;
+    ASSERT_EQ((*region)->translate(page * kPage, 1, true, &span), Access::kGranted);
+    ASSERT_NE(span.host, nullptr);
+    EXPECT_EQ(static_cast<std::uint64_t>(*span.host), page + 1);
+  }
+  ::munmap(place, 4 * kPage);
 }
 
 TEST_F(ProgramMemoryTest, PiecesOfOneArenaShareAMapping) {
