@@ -52,15 +52,18 @@ class LockedMemory {
   // For the whole pages of a range. If it is going to take the place of a charge, the limit must
   // allow it without that. ENOMEM: beyond the process's limit, and it hasn't CAP_IPC_LOCK.
   // EPERM: it has ended, and whoever goes on with its connection has no limit to be asked for.
+  // EMFILE and the like: its limit can't be read at the moment, so nothing is allowed. Where the
+  // daemon can't see the process at all, its own limit counts instead.
   Result<LockedCharge> charge(const ProgramProcess& process, std::uint64_t address,
                               std::uint64_t length, const LockedCharge* replaced = nullptr);
-  [[nodiscard]] std::uint64_t used(pid_t pid) const;
+  [[nodiscard]] std::uint64_t used(pid_t pid) const;  // REQUIRES: not 0
 
  private:
   std::shared_ptr<LockedCharge::Program> program_of(const ProgramProcess& process);
 
-  // Those with charges. Who has a number after another one has an account of its own.
-  std::map<pid_t, std::weak_ptr<LockedCharge::Program>> programs_;
+  // Those with charges. Who has a number after another one has an account of its own. The second of
+  // the key is -1, except where the first one is 0: then it is the connection's pidfd.
+  std::map<std::pair<pid_t, int>, std::weak_ptr<LockedCharge::Program>> programs_;
 };
 
 }  // namespace uroce

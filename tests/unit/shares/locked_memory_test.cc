@@ -1,12 +1,16 @@
 #include "shares/locked_memory.h"
 
+#include <grp.h>
 #include <gtest/gtest.h>
+#include <sched.h>
+#include <sys/mount.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <csignal>
+#include <string>
 #include <utility>
 
 namespace uroce {
@@ -112,6 +116,66 @@ TEST(LockedMemory, OfAProgramThatHasEndedCantGrow) {
   ASSERT_FALSE(more.has_value());
   EXPECT_EQ(more.error().code, EPERM);
   EXPECT_NE(more.error().message.find("has ended"), std::string::npos) << more.error().message;
+}
+
+// What can't be read isn't taken for unlimited, and isn't remembered.
+TEST(LockedMemory, IsRefusedWhileTheLimitCantBeRead) {
+  const Locker program(::getuid() == 0 ? kNobody : ::getuid());
+  const ProgramProcess process = program.process();
+  LockedMemory memory;
+  rlimit before{};
+  ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &before), 0);
+  const int next = ::dup(0);
+  ::close(next);
+  const rlimit none{.rlim_cur = static_cast<rlim_t>(next), .rlim_max = before.rlim_max};
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &none), 0);
+  const auto unread = memory.charge(process, 0, kLimit / 2);
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &before), 0);
+  ASSERT_FALSE(unread.has_value());
+  EXPECT_EQ(unread.error().code, EMFILE) << unread.error().message;
+  EXPECT_EQ(memory.used(program.pid), 0U);
+  const auto beyond = memory.charge(process, 0, kLimit + 1);
+  ASSERT_FALSE(beyond.has_value());
+  EXPECT_EQ(beyond.error().code, ENOMEM);
+  EXPECT_TRUE(memory.charge(process, 0, kLimit).has_value());
+}
+
+// In a process of its own, which can't see others' processes: the statuses with which it exits.
+enum Seen : std::uint8_t { kBoundedByOwn = 0, kCantHide, kNotBounded, kRefused };
+
+Seen charge_unseen(const ProgramProcess& program) {
+  const rlimit own{.rlim_cur = 2 * kLimit, .rlim_max = 2 * kLimit};
+  if (::unshare(CLONE_NEWNS) != 0 || ::mount("", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0 ||
+      ::mount("proc", "/proc", "proc", 0, "hidepid=2") != 0 ||
+      ::setrlimit(RLIMIT_MEMLOCK, &own) != 0 ||
+      ::setgroups(0, nullptr) != 0 ||  // group 0 is exempt from hidepid
+      ::setresgid(kNobody - 1, kNobody - 1, kNobody - 1) != 0 ||
+      ::setresuid(kNobody - 1, kNobody - 1, kNobody - 1) != 0) {
+    return kCantHide;
+  }
+  LockedMemory memory;
+  const auto within = memory.charge(program, 0, 2 * kLimit);
+  const auto beyond = memory.charge(program, 0, 4'096);
+  const bool said = !beyond && beyond.error().code == ENOMEM &&
+                    beyond.error().message.find("can't see") != std::string::npos;
+  return !within ? kRefused : said ? kBoundedByOwn : kNotBounded;
+}
+
+// A daemon without rights where users don't see each other's processes: its programs work.
+TEST(LockedMemory, OfAProgramThatCantBeSeenIsBoundedByTheDaemonsOwnLimit) {
+  const Locker program(::getuid() == 0 ? kNobody : ::getuid());
+  const ProgramProcess process = program.process();
+  const pid_t daemon = ::fork();
+  if (daemon == 0) {
+    ::_exit(charge_unseen(process));
+  }
+  int status = 0;
+  ASSERT_EQ(::waitpid(daemon, &status, 0), daemon);
+  ASSERT_TRUE(WIFEXITED(status));
+  if (WEXITSTATUS(status) == kCantHide) {
+    GTEST_SKIP() << "only root can mount /proc and become another user";
+  }
+  EXPECT_EQ(WEXITSTATUS(status), kBoundedByOwn);
 }
 
 TEST(LockedMemory, IsNotBoundedWithCapIpcLock) {
