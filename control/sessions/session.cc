@@ -119,20 +119,26 @@ Result<Session::Opened> Session::open(Device& device) {
   if (!wakes) {
     return wakes.error();
   }
+  std::deque<SessionDoorbells> bells(workers);
+  for (std::uint32_t worker = 0; worker < workers; ++worker) {
+    bells[worker].bells =
+        reinterpret_cast<abi::Doorbells*>(doorbells->data() + worker * kDoorbellsStride);
+    bells[worker].wake_descriptor = wakes->ours[worker].get();
+  }
+  Opened opened;
+  opened.descriptors.reserve(4 + workers);
+  // From here on nothing throws: an open device has all that others expect of it.
   wake_descriptors_ = std::move(wakes->ours);
   open_charge_ = std::move(*charge);
-  device_ = &device;
   events_.set_socket(std::move(events->write_end));
   doorbells_ = std::move(*doorbells);
   unsealed_ = std::move(*unsealed);
   command_page_.emplace(*reinterpret_cast<abi::CommandPage*>(doorbells_.data() + all_doorbells));
+  bells_ = std::move(bells);  // which doesn't move its elements
+  device_ = &device;
   for (std::uint32_t worker = 0; worker < workers; ++worker) {
-    SessionDoorbells& bells = bells_.emplace_back();
-    bells.bells = reinterpret_cast<abi::Doorbells*>(doorbells_.data() + worker * kDoorbellsStride);
-    bells.wake_descriptor = wake_descriptors_[worker].get();
-    card_.engine().call(worker, [&](Worker& w) { w.add_session(bells); });
+    card_.engine().call(worker, [&](Worker& w) { w.add_session(bells_[worker]); });
   }
-  Opened opened;
   opened.reply.doorbells_stride = kDoorbellsStride;
   opened.reply.status_stride = kStatusStride;
   opened.reply.workers = workers;

@@ -45,7 +45,8 @@ class Session {
     abi::OpenDeviceReply reply{};
     std::vector<UniqueFd> descriptors;  // in the order of kOpenDevice's reply
   };
-  // REQUIRES: no device is open.
+  // REQUIRES: no device is open. After an error, or if it throws std::bad_alloc, none is open
+  // either.
   Result<Opened> open(Device& device);
 
   // The token that other sessions need to import from this one. REQUIRES: a device is open.

@@ -59,6 +59,41 @@ TEST_F(NoMemoryTest, AnXrcReceivingQueuePairLeavesNothing) {
   expect_nothing_left(abi::Command::kCreateQp, xrc_target(open_xrcd()));
 }
 
+// In one that is half open, workers would be missing their doorbells.
+TEST_F(NoMemoryTest, ADeviceIsOpenAsAWholeOrNotAtAll) {
+  enum Became : int { kOpen, kClosed, kHalfOpen, kEndedInATask };
+  const auto become = [this](int failing) {
+    Program another(rig);
+    Device& device = rig.card.devices().front();
+    until_failure = failing;
+    try {
+      const bool well = another.session.open(device).has_value();
+      until_failure = -1;
+      return well ? kOpen : kHalfOpen;
+    } catch (const std::bad_alloc&) {
+      until_failure = -1;
+    }
+    return another.session.device() == nullptr && another.session.open(device) ? kClosed
+                                                                               : kHalfOpen;
+  };
+  int closed = 0;
+  for (int failing = 0, became = kHalfOpen; became != kOpen; ++failing) {
+    ASSERT_LT(failing, kAllocationsMax);
+    const pid_t child = ::fork();
+    if (child == 0) {
+      std::set_terminate([] { ::_exit(kEndedInATask); });
+      ::_exit(become(failing));
+    }
+    int status = -1;
+    ::waitpid(child, &status, 0);
+    ASSERT_TRUE(WIFEXITED(status)) << "allocation " << failing << " failed";
+    became = WEXITSTATUS(status);
+    ASSERT_NE(became, kHalfOpen) << "allocation " << failing << " failed";
+    closed += became == kClosed ? 1 : 0;
+  }
+  EXPECT_GT(closed, 0);
+}
+
 // The kernel reports a change once.
 TEST_F(NoMemoryTest, AddressesOfAnInterfaceAreListedAgain) {
   enum Became : int { kListed, kListedLater, kNeverListed, kEndedInATask };
