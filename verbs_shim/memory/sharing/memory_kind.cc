@@ -101,7 +101,8 @@ std::uint64_t end_of_threads_stack(const MappedArea& area) {
 // stack: the kernel identifies it by the page behind the address, so the wake-up would be lost if
 // that changed meanwhile. The main stack has a name, and the caller's is where this code runs.
 // Those of other threads have a guard below them; so have the heaps of malloc's threads sometimes,
-// when they are adjacent, but those begin at a multiple of their maximum size. glibc 2.42 makes the
+// when they are adjacent, but those begin at a multiple of their maximum size, and no thread's
+// control block is in them. glibc 2.42 makes the
 // stack's own lowest page the guard, if the kernel supports that. Such adjacent stacks may be one
 // mapping.
 //
@@ -115,14 +116,16 @@ std::uint64_t end_of_stacks(const MappedArea& area, MemoryMap& map) {
   }
   const auto here = reinterpret_cast<std::uintptr_t>(__builtin_frame_address(0));
   MappedArea below;
-  const bool guarded = area.start % kThreadHeap != 0 && area.start != 0 &&
-                       map.at_or_above(area.start - 1, &below) && below.end == area.start &&
-                       below.protection == PROT_NONE && below.inode == 0;
-  if (!guarded && (here < area.start || here >= area.end)) {
+  const bool guarded = area.start != 0 && map.at_or_above(area.start - 1, &below) &&
+                       below.end == area.start && below.protection == PROT_NONE && below.inode == 0;
+  const bool own = here >= area.start && here < area.end;
+  if (!guarded && !own) {
     return 0;
   }
-  const std::uint64_t end = end_of_threads_stack(area);
-  return end != 0 ? end : area.end;
+  if (const std::uint64_t end = end_of_threads_stack(area)) {
+    return end;
+  }
+  return area.start % kThreadHeap == 0 && !own ? 0 : area.end;
 }
 
 // Whether the page is the first of a heap that malloc created for a thread, which contains the
