@@ -31,7 +31,7 @@ namespace uroce {
 // The bounds of a turn. Further bounds: frames from and to each port (PortInfo::turn_burst and
 // turn_bursts), pages that the worker populates itself (PageBudget::kTurnMax), deferred events
 // (LateEvents).
-inline constexpr std::uint32_t kDrainMax = 256;          // frames out of each ring
+inline constexpr std::uint32_t kDrainMax = 256;  // frames out of each ring
 // Frames for the port's own address after which a turn sends no further burst.
 inline constexpr std::uint32_t kHairpinTurnMax = kDrainMax / 4;
 inline constexpr std::uint32_t kDoorbellsMax = 256;      // doorbells of each session

@@ -122,11 +122,10 @@ void Mirror::map(const MirrorPiece& piece, std::uint64_t first, std::uint64_t en
     const std::uint64_t address = chunk.address + page * kPage;
     const std::uint64_t length = (stop - page) * kPage;
     const bool whole = address % piece.page_size == 0 && length % piece.page_size == 0;
-    const bool mapped =
-        piece.descriptor >= 0 && whole && part_count_ < parts_max_ &&
-        charge_parts(part_count_ + 2) &&  // it may cut one into two
-        map_into_reservation(chunk.host + page * kPage, length, piece,
-                             piece.offset + (address - piece.address));
+    const bool mapped = piece.descriptor >= 0 && whole && part_count_ < parts_max_ &&
+                        charge_parts(part_count_ + 2) &&  // it may cut one into two
+                        map_into_reservation(chunk.host + page * kPage, length, piece,
+                                             piece.offset + (address - piece.address));
     set_all(chunk.known, page, stop);
     piece.write ? set_all(chunk.may_write, page, stop) : clear_all(chunk.may_write, page, stop);
     piece.anonymous ? set_all(chunk.anonymous, page, stop) : clear_all(chunk.anonymous, page, stop);

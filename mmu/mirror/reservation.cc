@@ -32,9 +32,8 @@ bool map_into_reservation(std::byte* at, std::size_t length, const MirrorPiece& 
   if (huge && !moves_huge_pages.load(std::memory_order_relaxed)) {
     return false;
   }
-  void* const elsewhere =
-      ::mmap(nullptr, length, piece.write ? PROT_READ | PROT_WRITE : PROT_READ, MAP_SHARED,
-             piece.descriptor, static_cast<off_t>(offset));
+  void* const elsewhere = ::mmap(nullptr, length, piece.write ? PROT_READ | PROT_WRITE : PROT_READ,
+                                 MAP_SHARED, piece.descriptor, static_cast<off_t>(offset));
   if (elsewhere == MAP_FAILED) {
     return false;
   }

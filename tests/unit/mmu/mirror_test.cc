@@ -92,8 +92,9 @@ TEST_F(MirrorTest, AFileThatCannotBeMappedLeavesNoHoleInTheReservation) {
                           .write = true};
   program_.mirror->describe(address, address + Mirror::kChunk, {&piece, 1},
                             program_.mirror->changes());
-  EXPECT_EQ(::mmap(next, kPage, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0),
-            MAP_FAILED);
+  EXPECT_EQ(
+      ::mmap(next, kPage, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0),
+      MAP_FAILED);
   EXPECT_EQ(errno, EEXIST);
 }
 

@@ -20,7 +20,7 @@ namespace uroce::shim {
 namespace {
 
 constexpr std::uint64_t kThreadHeap = 64ULL << 20U;  // HEAP_MAX_SIZE of glibc
-constexpr std::uint64_t kControlBlockMax = 4096;        // struct pthread of glibc has 2304 bytes
+constexpr std::uint64_t kControlBlockMax = 4096;     // struct pthread of glibc has 2304 bytes
 
 // The main thread's control block is somewhere in private memory; those of others are in their
 // stacks. The kernel writes there when it switches threads, and kills the program if it can't,
