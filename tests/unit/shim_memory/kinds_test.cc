@@ -11,7 +11,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <atomic>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -187,73 +186,6 @@ TEST_F(Kinds, StackOfSeveralMappings) {
   ASSERT_EQ(::mlock(locked, kBytes), 0);
   see_both_ways(locked, kBytes, 1);
   EXPECT_EQ(::munlock(locked, kBytes), 0);
-}
-
-// A thread that lends its stack.
-class Lender {
- public:
-  explicit Lender(const pthread_attr_t& attributes) {
-    EXPECT_EQ(pthread_create(&thread_, &attributes, &Lender::run, this), 0);
-    place_.wait(nullptr);
-  }
-  ~Lender() {
-    over_ = true;
-    over_.notify_one();
-    pthread_join(thread_, nullptr);
-  }
-  [[nodiscard]] std::byte* place() const { return place_; }  // of two pages
-
- private:
-  static void* run(void* of) {
-    Lender& lender = *static_cast<Lender*>(of);
-    lender.place_ = static_cast<std::byte*>(__builtin_alloca(2 * kPage));
-    lender.place_.notify_one();
-    lender.over_.wait(false);
-    return nullptr;
-  }
-
-  std::atomic<std::byte*> place_ = nullptr;
-  std::atomic<bool> over_ = false;
-  pthread_t thread_{};
-};
-
-// Linux before 6.7 merges a thread's stack with what the program mapped last. Newer ones do so if
-// that is without huge pages, as a stack is.
-TEST_F(Kinds, MemoryAboveAThreadsStack) {
-  // So large that neither fits a gap between other mappings, or has been another thread's stack.
-  constexpr std::size_t kBytes = 256 << 20, kStackBytes = 200 << 20, kShared = 4 << 20;
-  void* const memory = map(kBytes, MAP_PRIVATE | MAP_ANONYMOUS | MAP_STACK);
-  pthread_attr_t attributes;
-  pthread_attr_init(&attributes);
-  pthread_attr_setstacksize(&attributes, kStackBytes);
-  {
-    const Lender lender(attributes);
-    const auto distance = static_cast<std::byte*>(memory) - lender.place();
-    EXPECT_GT(distance, 0);
-    EXPECT_LT(distance, static_cast<std::ptrdiff_t>(64 * kPage)) << "the stack isn't right below";
-    // Its first page may belong to the thread's control block.
-    see_both_ways(static_cast<std::byte*>(memory) + kPage, kShared, 0);
-    see_both_ways(lender.place(), kPage, 1);
-  }
-  pthread_attr_destroy(&attributes);
-  ::munmap(memory, kBytes);
-}
-
-// As the heaps of malloc's threads.
-TEST_F(Kinds, StackAtAMultipleOfAThreadHeap) {
-  constexpr std::size_t kThreadHeap = 64 << 20, kStackBytes = 1 << 20;
-  auto* const room = static_cast<std::byte*>(
-      ::mmap(nullptr, 2 * kThreadHeap, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
-  ASSERT_NE(room, MAP_FAILED);
-  const auto start = reinterpret_cast<std::uintptr_t>(room);
-  std::byte* const stack = room + (kThreadHeap - start % kThreadHeap);
-  ASSERT_EQ(::mprotect(stack, kStackBytes, PROT_READ | PROT_WRITE), 0);
-  pthread_attr_t attributes;
-  pthread_attr_init(&attributes);
-  ASSERT_EQ(pthread_attr_setstack(&attributes, stack, kStackBytes), 0);
-  { see_both_ways(Lender(attributes).place(), kPage, 1); }
-  pthread_attr_destroy(&attributes);
-  ::munmap(room, 2 * kThreadHeap);
 }
 
 bool shows_guard(const std::byte* page) {

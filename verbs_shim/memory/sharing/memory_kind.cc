@@ -1,6 +1,5 @@
 #include "verbs_shim/memory/sharing/memory_kind.h"
 
-#include <dirent.h>
 #include <fcntl.h>
 #include <pthread.h>
 #include <sys/mman.h>
@@ -8,9 +7,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
-#include <charconv>
-#include <cstring>
 #include <string_view>
 
 #include "base/page.h"
@@ -20,7 +16,6 @@ namespace uroce::shim {
 namespace {
 
 constexpr std::uint64_t kThreadHeap = 64ULL << 20U;  // HEAP_MAX_SIZE of glibc
-constexpr std::uint64_t kControlBlockMax = 4096;     // struct pthread of glibc has 2304 bytes
 
 // The main thread's control block is somewhere in private memory; those of others are in their
 // stacks. The kernel writes there when it switches threads, and kills the program if it can't,
@@ -40,8 +35,9 @@ std::uint64_t robust_list_of(pid_t thread) {
 }
 
 __attribute__((constructor)) void find_main_thread() {
+  constexpr std::uint64_t kBytes = 4096;  // struct pthread of glibc has 2304
   if (const std::uint64_t at = main_thread_control_block()) {
-    main_thread_block = {.start = page_floor(at), .end = page_ceil(at + kControlBlockMax)};
+    main_thread_block = {.start = page_floor(at), .end = page_ceil(at + kBytes)};
   }
 }
 
@@ -73,59 +69,26 @@ bool leads_to_main_stack(const MappedArea& area, MemoryMap& map) {
   return false;
 }
 
-// The end of the uppermost stack of a thread in the area: behind its control block. 0: no thread
-// has its block there. Not by opendir(), which allocates: a thread may be waiting for this one with
-// malloc's locks held.
-std::uint64_t end_of_threads_stack(const MappedArea& area) {
-  std::uint64_t highest = 0;
-  const UniqueFd threads(::open("/proc/self/task", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  alignas(dirent64) std::array<char, 4096> entries;
-  for (long read = 1; read > 0;) {
-    read = ::syscall(SYS_getdents64, threads.get(), entries.data(), entries.size());
-    for (long at = 0; at < read;) {
-      const auto* const entry = reinterpret_cast<const dirent64*>(entries.data() + at);
-      at += entry->d_reclen;
-      pid_t thread = 0;
-      std::from_chars(entry->d_name, entry->d_name + std::strlen(entry->d_name), thread);
-      const std::uint64_t list = thread == 0 ? 0 : robust_list_of(thread);
-      highest = list >= area.start && list < area.end ? std::max(highest, list) : highest;
-    }
-  }
-  return highest == 0 ? 0 : std::min(page_ceil(highest + kControlBlockMax), area.end);
-}
-
-// Where the stacks end that the area begins with; 0: it begins with none.
-//
 // Stacks are never converted. A fork's child would run on its parent's stack, and write to it,
 // before it had a copy. And a thread that joins another waits on a shared futex in that one's
 // stack: the kernel identifies it by the page behind the address, so the wake-up would be lost if
 // that changed meanwhile. The main stack has a name, and the caller's is where this code runs.
 // Those of other threads have a guard below them; so have the heaps of malloc's threads sometimes,
-// when they are adjacent, but those begin at a multiple of their maximum size, and no thread's
-// control block is in them. glibc 2.42 makes the
+// when they are adjacent, but those begin at a multiple of their maximum size. glibc 2.42 makes the
 // stack's own lowest page the guard, if the kernel supports that. Such adjacent stacks may be one
-// mapping.
-//
-// The kernel merges a stack with other memory: before Linux 6.7 with what the program mapped last,
-// since a stack is mapped right below it; since then only if that is without huge pages, too, as
-// MAP_STACK makes it. Memory above a stack is known by the control block at the stack's end, as
-// long as its thread lives; a stack above other memory isn't recognised.
-std::uint64_t end_of_stacks(const MappedArea& area, MemoryMap& map) {
-  if (area.name() == "[stack]" || is_guard(area.start) || leads_to_main_stack(area, map)) {
-    return area.end;
-  }
+// mapping. The kernel merges other memory with it only if that is without huge pages, too, as
+// MAP_STACK makes it; then the memory above a stack is left unconverted with it, and a stack above
+// other memory isn't recognised.
+bool is_stack(const MappedArea& area, MemoryMap& map) {
   const auto here = reinterpret_cast<std::uintptr_t>(__builtin_frame_address(0));
+  if (area.name() == "[stack]" || (here >= area.start && here < area.end) || is_guard(area.start) ||
+      leads_to_main_stack(area, map)) {
+    return true;
+  }
   MappedArea below;
-  const bool guarded = area.start != 0 && map.at_or_above(area.start - 1, &below) &&
-                       below.end == area.start && below.protection == PROT_NONE && below.inode == 0;
-  const bool own = here >= area.start && here < area.end;
-  if (!guarded && !own) {
-    return 0;
-  }
-  if (const std::uint64_t end = end_of_threads_stack(area)) {
-    return end;
-  }
-  return area.start % kThreadHeap == 0 && !own ? 0 : area.end;
+  return area.start % kThreadHeap != 0 && area.start != 0 &&
+         map.at_or_above(area.start - 1, &below) && below.end == area.start &&
+         below.protection == PROT_NONE && below.inode == 0;
 }
 
 // Whether the page is the first of a heap that malloc created for a thread, which contains the
@@ -144,20 +107,6 @@ bool has_arena_state(const MappedArea& area, std::uint64_t page) {
   return known && state > page && state < page + kPage;
 }
 
-// The end of what has the same kind as `first` as far as such pages are concerned.
-std::uint64_t up_to_arena_state(const MappedArea& area, std::uint64_t first, std::uint64_t end) {
-  if (has_arena_state(area, first)) {
-    return std::min(end, first + kPage);
-  }
-  for (std::uint64_t page = align_floor(first, kThreadHeap) + kThreadHeap; page < end;
-       page += kThreadHeap) {
-    if (has_arena_state(area, page)) {
-      return page;
-    }
-  }
-  return end;
-}
-
 }  // namespace
 
 std::uint64_t main_thread_control_block() {
@@ -171,33 +120,39 @@ std::uint64_t main_thread_control_block() {
   return list == 0 || of_main == 0 ? 0 : of_main - (list - own);
 }
 
-MemoryKind kind_of(const MappedArea& area, std::uint64_t first, MemoryMap& map,
-                   std::uint64_t* end) {
+std::uint64_t same_kind_until(const MappedArea& area, std::uint64_t first, std::uint64_t end) {
+  end = std::min(end, area.end);
+  for (const std::uint64_t border : {main_thread_block.end, main_thread_block.start}) {
+    if (border > first && border < end) {
+      end = border;
+    }
+  }
+  if (has_arena_state(area, first)) {
+    return std::min(end, first + kPage);
+  }
+  for (std::uint64_t page = align_floor(first, kThreadHeap) + kThreadHeap; page < end;
+       page += kThreadHeap) {
+    if (has_arena_state(area, page)) {
+      return page;
+    }
+  }
+  return end;
+}
+
+MemoryKind kind_of(const MappedArea& area, std::uint64_t first, MemoryMap& map) {
   const std::string_view name = area.name();
   if (area.shared) {
     // A System V segment's inode number is its identifier, which may be 0.
     return name.starts_with('/') ? MemoryKind::kFile : MemoryKind::kOther;
   }
-  if (name.starts_with("/anon_hugepage") && area.page_size > kPage) {
-    return MemoryKind::kPrivate;
-  }
   // Special mappings ([vdso]) have a name and no inode.
+  const bool huge = name.starts_with("/anon_hugepage") && area.page_size > kPage;
   const bool plain = area.inode == 0 && area.page_size == kPage &&
                      (name.empty() || name == "[heap]" || name.starts_with("[anon:"));
-  if (!plain) {
-    return MemoryKind::kOther;
-  }
-  for (const std::uint64_t border : {main_thread_block.end, main_thread_block.start}) {
-    *end = border > first && border < *end ? border : *end;
-  }
-  *end = up_to_arena_state(area, first, *end);
-  const std::uint64_t stacks = end_of_stacks(area, map);
-  if (first < stacks) {
-    *end = std::min(*end, stacks);
-    return MemoryKind::kOther;
-  }
   const bool block = first >= main_thread_block.start && first < main_thread_block.end;
-  return block || has_arena_state(area, first) ? MemoryKind::kOther : MemoryKind::kPrivate;
+  return huge || (plain && !block && !is_stack(area, map) && !has_arena_state(area, first))
+             ? MemoryKind::kPrivate
+             : MemoryKind::kOther;
 }
 
 }  // namespace uroce::shim

@@ -12,10 +12,11 @@ enum class MemoryKind : std::uint8_t {
   kOther,    // stacks, malloc's state, .data, private files, special mappings: only /proc/PID/mem
 };
 
-// The kind of the area's memory from `first` to `*end`, which is lowered to where another kind
-// begins. `map` is needed to inspect the memory below: thread stacks are recognised by their
-// guards. REQUIRES: `first` and `*end` are whole pages of the area, or its end.
-MemoryKind kind_of(const MappedArea& area, std::uint64_t first, MemoryMap& map, std::uint64_t* end);
+// The kind of the area's memory from `first` to same_kind_until(), which looks no further than
+// `end`. `map` is needed to inspect the memory below: thread stacks are recognised by their guards.
+// REQUIRES: `first` lies in the area and is a whole page.
+MemoryKind kind_of(const MappedArea& area, std::uint64_t first, MemoryMap& map);
+std::uint64_t same_kind_until(const MappedArea& area, std::uint64_t first, std::uint64_t end);
 
 // The address of the main thread's control block (struct pthread), found by any thread: the library
 // may be loaded by another. 0: the system doesn't tell it.

@@ -38,9 +38,9 @@ std::uint64_t RangeDescriber::run(SharingState& state, const WantedRange& wanted
       break;
     }
     const std::uint64_t first = std::max(at, area_.start);
-    std::uint64_t end = std::min(area_.end, wanted.end);
+    const std::uint64_t end = same_kind_until(area_, first, wanted.end);
     const bool usable = (area_.protection & wanted.rights) != 0;
-    at = usable ? describe(first, &end) : sink.no_access(first) ? end : first;
+    at = usable ? describe(first, end) : sink.no_access(first) ? end : first;
     if (at != end) {
       return at;
     }
@@ -52,19 +52,17 @@ std::uint64_t RangeDescriber::put(const MemoryPiece& piece) {
   return sink_->put(piece, area_.protection) ? piece.address + piece.length : piece.address;
 }
 
-std::uint64_t RangeDescriber::describe(std::uint64_t first, std::uint64_t* stop) {
+std::uint64_t RangeDescriber::describe(std::uint64_t first, std::uint64_t end) {
   if (!state_->share) {
-    return put(piece_of(PieceKind::kProcMem, first, *stop));
+    return put(piece_of(PieceKind::kProcMem, first, end));
   }
   const std::uint32_t owner = state_->arenas.owner_of(area_);
   if (owner != ArenaList::kArenasMax) {
-    state_->watch.mark(first, *stop);  // it may have been moved here by a direct system call
+    state_->watch.mark(first, end);  // it may have been moved here by a direct system call
     return put(
-        piece_of(PieceKind::kArena, first, *stop, area_.offset + (first - area_.start), owner));
+        piece_of(PieceKind::kArena, first, end, area_.offset + (first - area_.start), owner));
   }
-  const MemoryKind kind = kind_of(area_, first, state_->map, stop);
-  const std::uint64_t end = *stop;
-  switch (kind) {
+  switch (kind_of(area_, first, state_->map)) {
     case MemoryKind::kFile:
       return describe_file(first, end);
     case MemoryKind::kPrivate:

@@ -52,9 +52,8 @@ class RangeDescriber {
   std::uint64_t run(SharingState& state, const WantedRange& wanted, PieceSink& sink);
 
  private:
-  // These return where the description of a part of area_ ends, as run() does. The first one lowers
-  // `*stop` to where the description is to end: where memory of another kind begins.
-  std::uint64_t describe(std::uint64_t first, std::uint64_t* stop);
+  // These return where the description of a part of area_ ends, as run() does.
+  std::uint64_t describe(std::uint64_t first, std::uint64_t end);
   std::uint64_t describe_file(std::uint64_t first, std::uint64_t end);
   std::uint64_t describe_private(std::uint64_t first, std::uint64_t end);
   std::uint64_t put(const abi::MemoryPiece& piece);
