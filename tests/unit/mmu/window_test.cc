@@ -1,4 +1,3 @@
-#include "base/sanitized.h"
 #include "mmu/window.h"
 
 #include <gtest/gtest.h>
@@ -9,6 +8,7 @@
 #include <thread>
 #include <vector>
 
+#include "base/sanitized.h"
 #include "mmu/key_table.h"
 #include "tests/unit/mmu/local_region.h"
 
