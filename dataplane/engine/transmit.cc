@@ -166,8 +166,9 @@ void Worker::State::take_hairpins(PortState& port) {
   for (std::uint32_t i = 0; i < tx.ready_count(); ++i) {
     Frame* frame = ready[i];
     const std::uint64_t destination = first_bytes(frame->data) & kMacBits;
-    if (destination == own) {
-      UROCE_CHECK(port.hairpin.size() < kHairpinMax);
+    const bool is_own = destination == own;
+    UROCE_CHECK(!is_own || port.hairpin.size() < kHairpinMax);
+    if (is_own) {
       port.hairpin.push_back(frame);
       continue;
     }

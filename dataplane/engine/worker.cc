@@ -177,21 +177,22 @@ bool Worker::State::drain_doorbells() {
     for (std::uint32_t i = 0; i < count; ++i) {
       prefetch_ahead({burst.data() + i, count - i}, i == 0);
       QpEntry* entry = table.find(burst[i]->config().qpn);
-      if (entry != nullptr) {
-        UROCE_PROBE1(post, entry->qp->config().qpn);
-        if (entry->qp->flushes()) [[unlikely]] {
-          entry->qp->flush_later(now);
-          update(*entry);
-          continue;
-        }
-        Turn turn = make_turn(*entry);
-        entry->qp->on_doorbell(turn);
-        entry->qp->prefetch_work();
-        if (count > 1) {  // a single queue pair has them in the cache
-          entry->qp->prefetch_latencies();
-        }
-        update(*entry);
+      if (entry == nullptr) {
+        continue;
       }
+      UROCE_PROBE1(post, entry->qp->config().qpn);
+      if (entry->qp->flushes()) [[unlikely]] {
+        entry->qp->flush_later(now);
+        update(*entry);
+        continue;
+      }
+      Turn turn = make_turn(*entry);
+      entry->qp->on_doorbell(turn);
+      entry->qp->prefetch_work();
+      if (count > 1) {  // a single queue pair has them in the cache
+        entry->qp->prefetch_latencies();
+      }
+      update(*entry);
     }
   }
   return drained > 0;

@@ -5,11 +5,9 @@
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/mman.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <exception>
 #include <new>
 #include <utility>
 #include <variant>
@@ -20,6 +18,7 @@
 #include "control/commands/command_table.h"
 #include "tests/unit/control/program.h"
 #include "tests/unit/failing_allocations.h"
+#include "tests/unit/in_a_child.h"
 
 namespace uroce::control {
 
@@ -89,16 +88,8 @@ class NoMemoryTest : public ::testing::Test {
   // Runs the command in a child process, whose allocation number `failing` fails.
   template <typename Body>
   Attempt attempt(abi::Command command, const Body& body, int failing) {
-    const pid_t child = ::fork();
-    if (child == 0) {
-      // Running out of memory in a worker's task ends the daemon (Runner::run_while_asleep).
-      std::set_terminate([] { ::_exit(static_cast<int>(Attempt::kEndedInATask)); });
-      ::_exit(static_cast<int>(run(command, body, failing)));
-    }
-    int status = -1;
-    ::waitpid(child, &status, 0);
-    EXPECT_TRUE(WIFEXITED(status));
-    return static_cast<Attempt>(WEXITSTATUS(status));
+    return static_cast<Attempt>(test::in_a_child(static_cast<int>(Attempt::kEndedInATask),
+                                                 [&] { return run(command, body, failing); }));
   }
 
   template <typename Body>

@@ -2,11 +2,9 @@
 // meanwhile.
 
 #include <gtest/gtest.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <exception>
 #include <memory>
 #include <new>
 
@@ -15,6 +13,7 @@
 #include "tests/unit/control/commands/interface_port.h"
 #include "tests/unit/control/program.h"
 #include "tests/unit/failing_allocations.h"
+#include "tests/unit/in_a_child.h"
 
 namespace uroce::control {
 namespace {
@@ -89,16 +88,8 @@ TEST(NoMemoryLinks, WhatFollowsAReplacedInterfaceIsDoneLater) {
   constexpr int kAllocationsMax = 1'000;
   int recovered = 0;
   for (int failing = 0; failing < kAllocationsMax; ++failing) {
-    const pid_t child = ::fork();
-    if (child == 0) {
-      // Running out of memory in a worker's task ends the daemon (Runner::run_while_asleep).
-      std::set_terminate([] { ::_exit(kEndedByATask); });
-      ::_exit(replace_interface(failing));
-    }
-    int status = -1;
-    ::waitpid(child, &status, 0);
-    ASSERT_TRUE(WIFEXITED(status)) << failing;
-    const int outcome = WEXITSTATUS(status);
+    const int outcome =
+        test::in_a_child(kEndedByATask, [failing] { return replace_interface(failing); });
     if (outcome == kUndisturbed) {
       EXPECT_GT(recovered, 5);
       return;

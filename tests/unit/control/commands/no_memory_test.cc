@@ -79,15 +79,7 @@ TEST_F(NoMemoryTest, ADeviceIsOpenAsAWholeOrNotAtAll) {
   int closed = 0;
   for (int failing = 0, became = kHalfOpen; became != kOpen; ++failing) {
     ASSERT_LT(failing, kAllocationsMax);
-    const pid_t child = ::fork();
-    if (child == 0) {
-      std::set_terminate([] { ::_exit(kEndedInATask); });
-      ::_exit(become(failing));
-    }
-    int status = -1;
-    ::waitpid(child, &status, 0);
-    ASSERT_TRUE(WIFEXITED(status)) << "allocation " << failing << " failed";
-    became = WEXITSTATUS(status);
+    became = test::in_a_child(kEndedInATask, [&] { return become(failing); });
     ASSERT_NE(became, kHalfOpen) << "allocation " << failing << " failed";
     closed += became == kClosed ? 1 : 0;
   }
@@ -119,15 +111,7 @@ TEST_F(NoMemoryTest, AddressesOfAnInterfaceAreListedAgain) {
   int listed_later = 0;
   for (int failing = 0, became = kNeverListed; became != kListed; ++failing) {
     ASSERT_LT(failing, kAllocationsMax);
-    const pid_t child = ::fork();
-    if (child == 0) {
-      std::set_terminate([] { ::_exit(kEndedInATask); });
-      ::_exit(become(failing));
-    }
-    int status = -1;
-    ::waitpid(child, &status, 0);
-    ASSERT_TRUE(WIFEXITED(status));
-    became = WEXITSTATUS(status);
+    became = test::in_a_child(kEndedInATask, [&] { return become(failing); });
     ASSERT_NE(became, kNeverListed) << "allocation " << failing << " failed";
     listed_later += became == kListedLater ? 1 : 0;
   }

@@ -1,12 +1,10 @@
 // A peer's new Ethernet address reaches all paths to it also if memory runs out meanwhile.
 
 #include <gtest/gtest.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
-#include <exception>
 #include <memory>
 #include <new>
 
@@ -14,6 +12,7 @@
 #include "control/sessions/neighbour_changes.h"
 #include "tests/unit/control/program.h"
 #include "tests/unit/failing_allocations.h"
+#include "tests/unit/in_a_child.h"
 
 namespace uroce::control {
 namespace {
@@ -95,16 +94,8 @@ TEST(NoMemoryMoves, AMovedPeerIsFollowedLater) {
   constexpr int kAllocationsMax = 1'000;
   int later = 0;
   for (int failing = 0; failing < kAllocationsMax; ++failing) {
-    const pid_t child = ::fork();
-    if (child == 0) {
-      // Running out of memory in a worker's task ends the daemon (Runner::run_while_asleep).
-      std::set_terminate([] { ::_exit(static_cast<int>(Followed::kEndedInATask)); });
-      ::_exit(static_cast<int>(follow_a_move(failing)));
-    }
-    int status = -1;
-    ::waitpid(child, &status, 0);
-    ASSERT_TRUE(WIFEXITED(status)) << failing;
-    const auto outcome = static_cast<Followed>(WEXITSTATUS(status));
+    const auto outcome = static_cast<Followed>(test::in_a_child(
+        static_cast<int>(Followed::kEndedInATask), [failing] { return follow_a_move(failing); }));
     if (outcome == Followed::kUndisturbed) {
       EXPECT_GT(later, 5);
       return;
