@@ -83,10 +83,10 @@ TEST(Watchdog, AThreadThatMayBeLateIsNamedButDoesntEndTheDaemon) {
 }
 
 TEST(Watchdog, ReportsThatAllThreadsLive) {
+  std::atomic<int> told{0};  // outlives the watchdog's thread
   Heartbeat resting;
   Watchdog watchdog;
   watchdog.watch("control", resting);
-  std::atomic<int> told{0};
   ASSERT_TRUE(watchdog.start(
       [&] {
         ++told;
