@@ -197,7 +197,8 @@ Options parse(int argc, char** argv) {
 // Connects queue pairs for messages that name themselves, and runs.
 Totals play_messages(const Options& options, Link& link, const Terms& terms, bool leader) {
   MessageLimits limits{.service = static_cast<Service>(terms.service),
-                       .queue_pairs = std::min(terms.queue_pairs, kMessageQpsMax)};
+                       .queue_pairs = std::min(terms.queue_pairs, kMessageQpsMax),
+                       .timeout_code = options.timeout_code};
   limits.size_max = std::min(limits.size_max, terms.size_max);
   MessageCard card(options.device, options.gid_index, limits);
   std::uint32_t size_theirs = 0;

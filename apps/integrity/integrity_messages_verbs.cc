@@ -12,8 +12,6 @@ namespace {
 constexpr std::uint8_t kPort = 1;
 constexpr std::uint8_t kHopLimit = 64;
 constexpr int kRegionAccess = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE;
-// 4.096 us << 13: 34 ms; seven of them outlast a busy machine.
-constexpr std::uint8_t kTimeoutCode = 13;
 constexpr std::uint8_t kRnrTimerCode = 12;  // 0.64 ms
 constexpr std::uint8_t kForEver = 7;
 
@@ -246,7 +244,7 @@ void MessageCard::connect(const MessageEndpoint& endpoint, ibv_qp* qp, std::uint
   attr.qp_state = IBV_QPS_RTS;
   attr.sq_psn = endpoint.mine.psn;
   attr.max_rd_atomic = 1;
-  attr.timeout = kTimeoutCode;
+  attr.timeout = limits_.timeout_code;
   attr.retry_cnt = kForEver;
   attr.rnr_retry = kForEver;
   if ((errno = ibv_modify_qp(qp, &attr, IBV_QP_STATE | masks.rts)) != 0) {

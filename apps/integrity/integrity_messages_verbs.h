@@ -32,7 +32,8 @@ enum class Service : std::uint32_t {
 struct MessageLimits {
   Service service = Service::kUc;
   std::uint32_t queue_pairs = 4;
-  std::uint32_t size_max = 10'000;  // bytes of a message; of a datagram at most the MTU
+  std::uint32_t size_max = 10'000;              // bytes of a message; of a datagram at most the MTU
+  std::uint8_t timeout_code = kTimeoutDefault;  // of acknowledgements: 4.096 us * 2^n
 
   [[nodiscard]] bool datagrams() const { return service == Service::kUd; }
   [[nodiscard]] bool xrc() const { return service == Service::kXrc; }

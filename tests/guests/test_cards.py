@@ -9,7 +9,7 @@ from ends import RxeEnd
 from guest import Guest
 from harness.process import wait_until
 from harness.wires import MTU
-from linux_peer import INTEGRITY, LinuxPeerCase
+from linux_peer import INTEGRITY, PATIENT, LinuxPeerCase
 from monitor import Monitor
 
 _CARD, _RXE_CARD = "0000:00:03.0", "0000:00:02.0"
@@ -42,7 +42,7 @@ class CardCase(LinuxPeerCase):
         self.run_pair("ib_write_bw", "-F", "-x", "GID", "-n", 50, "-s", 65536)
         common = ("-a", "SERVER", "-p", "PORT", "-C", 10, "-V")
         self.run_cm_pair(["rping", "-s", *common], ["rping", "-c", *common])
-        self.run_pair(self.tree.integrity, "--gid-index", "GID", "--ops", _OPERATIONS, "--srq", shape=INTEGRITY)
+        self.run_pair(self.tree.integrity, "--gid-index", "GID", "--ops", _OPERATIONS, "--srq", *PATIENT, shape=INTEGRITY)
 
     def ping(self):
         self.run_pair("ibv_rc_pingpong", "-g", "GID", "-c", "-n", 50, servers=("uroce",))

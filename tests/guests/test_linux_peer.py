@@ -4,15 +4,12 @@ the client."""
 import filecmp
 import os
 
-from linux_peer import INTEGRITY, LinuxPeerCase
+from linux_peer import INTEGRITY, PATIENT, LinuxPeerCase
 
 _LONG = bool(os.environ.get("UROCE_E2E_LONG"))
 _PINGPONG = ("-g", "GID", "-n", 200)
 _PERFTEST = ("-F", "-x", "GID", "-u", 18)
 _MEBIBYTE = 1 << 20
-# A second for each try (perftest: -u): a guest that shares its processors answers nothing for a while. Not with losses, which rxe waits
-# for as long.
-_PATIENT = ("--timeout", 18)
 # perftest doesn't check data; integrity does.
 _BANDWIDTH = {
     "ib_write_bw": (("-n", 10, "-s", _MEBIBYTE), ("-n", 50, "-s", 65536, "-m", 1024), ("-n", 100, "-q", 4),
@@ -101,8 +98,8 @@ class Integrity(LinuxPeerCase):
     """apps/integrity compares every byte.
 
     Not in its default mode, which rxe (6.1) doesn't stand, also between two rxe devices: its requester waits for ever behind a
-    fence (IB_SEND_FENCE) now and then, and when it goes back over READs and others it may give a message another PSN than before,
-    so that the peer takes it for the wrong one. The data of READs is compared by rping and by test_linux_iser.py.
+    fence (IB_SEND_FENCE) now and then, and when it goes back it may give a message another PSN than before (PATIENT), so that the
+    peer takes it for the wrong one. The data of READs is compared by rping and by test_linux_iser.py.
     """
 
     _operations = 50_000 if _LONG else 4_000
@@ -112,8 +109,8 @@ class Integrity(LinuxPeerCase):
 
     def test_udp(self):
         self.join("udp")
-        self._integrity("--srq", *_PATIENT)
-        self._integrity("--srq", "--size-max", 131_072, *_PATIENT)
+        self._integrity("--srq", *PATIENT)
+        self._integrity("--srq", "--size-max", 131_072, *PATIENT)
         self._integrity("--transport", "uc")
         self._integrity("--transport", "ud")
         if _LONG:
