@@ -193,9 +193,14 @@ bool InvalidationThread::on_record(Channel& channel, const Record& record) {
   }
   const std::uint32_t block = block_of(said->sequence);
   if (said->over) {
-    if (std::erase(channel.open, block) == 0) {
+    const auto ended = std::ranges::find(channel.open, said->sequence, &Open::sequence);
+    if (ended == channel.open.end()) {
       return true;  // begun on an earlier channel, whose end was its end
     }
+    if (!ended->answered) {
+      return false;  // what waits for the program's helper would be without bound
+    }
+    channel.open.erase(ended);
     channel.mirror->unblock(block);
     waiters_->retry_faults(channel.mirror);
     return true;
@@ -214,21 +219,29 @@ bool InvalidationThread::finish(Channel& channel) {
   if (std::exchange(channel.under_way, std::nullopt)->in_vain) {
     return false;  // the program mustn't assume that its memory is unused
   }
-  channel.open.push_back(block_of(channel.sequence));
+  Open& opened = channel.open.emplace_back(Open{.sequence = channel.sequence, .answered = false});
   // Workers hold none of it any more, but the program's helper may still be accessing it; for how
   // long depends on the program only, so nobody waits here.
   const std::weak_ptr<Mirror> mirror = channel.mirror;
-  const bool over = channel.mirror->program() == nullptr ||
+  opened.answered = channel.mirror->program() == nullptr ||
                     channel.mirror->program()->when_idle(
                         [this, tasks = tasks_, mirror, sequence = channel.sequence] {
                           tasks->put([this, mirror, sequence] { answer_late(mirror, sequence); });
                         });
-  return !over || answer(channel, channel.sequence);
+  return !opened.answered || answer(channel, channel.sequence);
 }
 
 void InvalidationThread::answer_late(const std::weak_ptr<Mirror>& mirror, std::uint32_t sequence) {
   const auto at = channels_.find(mirror.lock().get());
-  if (at != channels_.end()) {
+  if (at == channels_.end()) {
+    return;
+  }
+  std::vector<Open>& open = at->second.open;
+  const auto waits = std::ranges::find_if(open, [sequence](const Open& other) {
+    return other.sequence == sequence && !other.answered;
+  });
+  if (waits != open.end()) {
+    waits->answered = true;
     (void)answer(at->second, sequence);
   }
 }

@@ -55,10 +55,15 @@ class InvalidationThread final : public PageRemover {
   void reclaim() override;
 
  private:
+  // An invalidation that the program hasn't ended.
+  struct Open {
+    std::uint32_t sequence;
+    bool answered;  // otherwise it waits for the program's helper, and the program for us
+  };
   struct Channel {
     std::shared_ptr<Mirror> mirror;
     std::shared_ptr<const ForeignSocket> socket;
-    std::vector<std::uint32_t> open;  // invalidations in progress
+    std::vector<Open> open;
     // The invalidation being executed; no record is read meanwhile.
     std::optional<Mirror::Invalidation> under_way;
     std::uint32_t sequence = 0;  // of under_way

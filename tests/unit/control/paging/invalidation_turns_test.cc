@@ -52,17 +52,26 @@ class InvalidationTurns : public ::testing::Test {
   }
   static void take_away(const Program& program, std::uint64_t address, std::uint64_t length,
                         std::uint32_t sequence = 1) {
-    const abi::Invalidate all{.header = {.version = abi::kVersion,
-                                         .kind = abi::PagingKind::kInvalidate,
-                                         .sequence = sequence,
-                                         .length = sizeof(abi::Invalidate)},
-                              .address = address,
-                              .length = length,
-                              .reason = abi::InvalidateReason::kUnmap,
-                              .reserved = 0};
+    send(program, abi::Invalidate{.header = {.version = abi::kVersion,
+                                             .kind = abi::PagingKind::kInvalidate,
+                                             .sequence = sequence,
+                                             .length = sizeof(abi::Invalidate)},
+                                  .address = address,
+                                  .length = length,
+                                  .reason = abi::InvalidateReason::kUnmap,
+                                  .reserved = 0});
+  }
+  static void end(const Program& program, std::uint32_t sequence) {
+    send(program, abi::PagingHeader{.version = abi::kVersion,
+                                    .kind = abi::PagingKind::kInvalidateEnd,
+                                    .sequence = sequence,
+                                    .length = sizeof(abi::PagingHeader)});
+  }
+  template <typename Announcement>
+  static void send(const Program& program, const Announcement& announcement) {
     Record record;
-    record.bytes.resize(sizeof(all));
-    std::memcpy(record.bytes.data(), &all, sizeof(all));
+    record.bytes.resize(sizeof(announcement));
+    std::memcpy(record.bytes.data(), &announcement, sizeof(announcement));
     ASSERT_EQ(send_record(program.channels.invalidate.get(), record), Sending::kSent);
   }
   // The time at which the daemon sent its answer.
@@ -167,6 +176,33 @@ TEST_F(InvalidationTurns, OutstandingOnesAreBounded) {
   take_away(program, kMuchBase, Mirror::kPage, abi::kInvalidationsMax + 1);
   EXPECT_EQ(::recv(program.channels.invalidate.get(), &byte, 1, 0), 0);
   EXPECT_TRUE(program.mirror->closed());
+}
+
+// What waits for a helper that hangs is bounded by what the program may have open: a program that
+// ends what it wasn't answered breaks its channel.
+TEST_F(InvalidationTurns, NoneIsEndedBeforeItsAnswer) {
+  const Program program = open(1'000, 1, own_memory());
+  test::HeldUp copy(*program.mirror->program());
+  ASSERT_TRUE(service_.start());
+  take_away(program, kMuchBase, Mirror::kPage);
+  end(program, 1);
+  while (!program.mirror->closed()) {
+    std::this_thread::yield();
+  }
+  copy.release();
+}
+
+TEST_F(InvalidationTurns, OneThatWaitedForACopyIsEndedAfterItsAnswer) {
+  const Program program = open(1'000, 1, own_memory());
+  test::HeldUp copy(*program.mirror->program());
+  ASSERT_TRUE(service_.start());
+  take_away(program, kMuchBase, Mirror::kPage);
+  copy.release();
+  EXPECT_NE(answered(program), 0U);
+  end(program, 1);
+  take_away(program, kMuchBase, Mirror::kPage);
+  EXPECT_NE(answered(program), 0U);
+  EXPECT_FALSE(program.mirror->closed());
 }
 
 }  // namespace
