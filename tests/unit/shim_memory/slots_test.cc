@@ -5,11 +5,13 @@
 #include <sys/mman.h>
 
 #include <string>
+#include <thread>
 #include <utility>
 
 #include "tests/unit/shim_memory/filled_memory.h"
 #include "tests/unit/shim_memory/fresh_process.h"
 #include "tests/unit/shim_memory/stand_in.h"
+#include "verbs_shim/memory/hooks/memory_calls.h"
 #include "verbs_shim/memory/sharing/kernel_calls.h"
 #include "verbs_shim/memory/sharing/sharing_state.h"
 
@@ -86,6 +88,46 @@ TEST(Slots, OfUnmappedMemoryAreUsedAgain) {
     // As if the shim hadn't seen it, so that the page is still in the slot.
     ASSERT_EQ(shim::kernel::munmap(memory, 2 * kPage), 0);
   }
+}
+
+std::uint64_t* registered_meanwhile = nullptr;  // by another thread, while one unmaps
+
+int munmap_and_let_register(void* address, std::size_t length) {
+  const int result = shim::kernel::munmap(address, length);
+  if (std::uint64_t* const memory = std::exchange(registered_meanwhile, nullptr)) {
+    std::thread([memory] {
+      const shim::MemoryDescription description = describe(memory);
+      EXPECT_EQ(description.pieces.front().kind, abi::PieceKind::kProcMem) << "it got a place";
+      shim::release_memory(description.held);
+    }).join();
+  }
+  return result;
+}
+
+// A thread that has unmapped memory is about to empty its place, which another's registration must
+// not have got meanwhile.
+TEST(Slots, AreUsedAgainOnlyWhenTheyWereEmptied) {
+  if (!is_fresh_process()) {
+    return;
+  }
+  shim::ArenaFile::set_slots_max(1);  // so each registration looks for unused ones
+  StandIn daemon;
+  // Any memory's place in the slot would lie within.
+  constexpr std::size_t kHugePage = 2U << 20U;
+  std::uint64_t* const released = map_filled(2 * kHugePage);
+  const auto description = shim::describe_memory(reinterpret_cast<std::uintptr_t>(released),
+                                                 2 * kHugePage, kAccessLocalWrite);
+  ASSERT_TRUE(description);
+  ASSERT_EQ(description->pieces.front().kind, abi::PieceKind::kArena);
+  shim::release_memory(description->held);
+  std::uint64_t* const memory = map_filled(kPage);
+  const std::uint64_t before = memory[0];
+  registered_meanwhile = memory;
+  const auto restored = std::exchange(shim::calls::next.munmap, munmap_and_let_register);
+  EXPECT_EQ(::munmap(released, 2 * kHugePage), 0);
+  shim::calls::next.munmap = restored;
+  EXPECT_EQ(registered_meanwhile, nullptr) << "munmap wasn't called";
+  EXPECT_EQ(memory[0], before);
 }
 
 }  // namespace

@@ -7,6 +7,13 @@ namespace uroce::shim {
 
 ArenaRuns::ArenaRuns(SharingState& state, const Change& change, AddressWatch::Range range)
     : state_(state) {
+  collect(change, range);
+  for (std::uint64_t i = 0; i < count_; ++i) {
+    state_.arenas[run(i).arena].being_emptied().add(run(i).offset, run(i).length);
+  }
+}
+
+void ArenaRuns::collect(const Change& change, AddressWatch::Range range) {
   if (change.forks()) {
     return;
   }
@@ -31,6 +38,9 @@ ArenaRuns::ArenaRuns(SharingState& state, const Change& change, AddressWatch::Ra
 }
 
 ArenaRuns::~ArenaRuns() {
+  for (std::uint64_t i = 0; i < count_; ++i) {
+    state_.arenas[run(i).arena].being_emptied().remove(run(i).offset, run(i).length);
+  }
   if (more_ != nullptr) {
     const int error = errno;
     state_.run_rooms.give_back(more_);
@@ -59,8 +69,7 @@ bool ArenaRuns::add(const ArenaRun& run) {
 void ArenaRuns::punch() const {
   const int error = errno;
   for (std::uint64_t i = 0; i < count_; ++i) {
-    const ArenaRun& run = i < kFew ? few_[i] : more_[i - kFew];
-    (void)state_.arenas[run.arena].punch(run.offset, run.length);
+    (void)state_.arenas[run(i).arena].punch(run(i).offset, run(i).length);
   }
   errno = error;
 }

@@ -1,7 +1,8 @@
 #pragma once
 
 // The parts of arenas that an address range maps, collected before the program unmaps it, so that
-// their pages can be freed afterwards.
+// their pages can be freed afterwards. Until then no slot is used again of which one is a part: by
+// another thread's registration, whose memory it would empty.
 
 #include <cstdint>
 
@@ -25,7 +26,11 @@ class ArenaRuns {
  private:
   static constexpr std::uint64_t kFew = 64;  // some threads have small stacks
 
+  void collect(const Change& change, AddressWatch::Range range);
   bool add(const ArenaRun& run);
+  [[nodiscard]] const ArenaRun& run(std::uint64_t index) const {
+    return index < kFew ? few_[index] : more_[index - kFew];
+  }
 
   SharingState& state_;
   std::uint64_t count_ = 0;

@@ -49,7 +49,8 @@ ArenaFile ArenaFile::make(std::uint64_t page_size, bool on_demand) {
   arena.first_generation_ = generation.load(std::memory_order_relaxed);
   UniqueFd memfd(::memfd_create("uroce-memory", flags_for(page_size)));
   const auto size = static_cast<off_t>(page_size == kPage ? kFileMax : kFileMax - page_size + 1);
-  if (memfd.valid() && arena.pins_.open() && ::ftruncate(memfd.get(), size) == 0 &&
+  if (memfd.valid() && arena.pins_.open() && arena.being_emptied_.open() &&
+      ::ftruncate(memfd.get(), size) == 0 &&
       ::fcntl(memfd.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) == 0) {
     arena.memfd_.keep(std::move(memfd));
   }
@@ -128,11 +129,11 @@ int ArenaFile::punch(std::uint64_t offset, std::uint64_t length) const {
              : errno;
 }
 
-// Frees slots that are neither mapped nor used by a registration, so that they are used again: the
-// program has released their memory. Most are freed when they are unmapped (mapping_change.h).
-// Searching costs a pass over all mappings, so it is done when as much was converted since the last
-// time as was in use then. Two passes: one could miss a mapping that mremap moves meanwhile from a
-// part not yet searched to one already searched.
+// Frees slots that are neither mapped, nor used by a registration, nor about to be emptied, so that
+// they are used again: the program has released their memory. Most are freed when they are unmapped
+// (mapping_change.h). Searching costs a pass over all mappings, so it is done when as much was
+// converted since the last time as was in use then. Two passes: one could miss a mapping that
+// mremap moves meanwhile from a part not yet searched to one already searched.
 void ArenaFile::reclaim() {
   taken_since_reclaim_ = 0;
   GrowingArray<Run> mapped;
@@ -152,7 +153,9 @@ void ArenaFile::reclaim() {
             [](const Run& a, const Run& b) { return a.first < b.first; });
   std::uint64_t in_use = 0;
   const auto unused = [&](const Slot& slot) {
-    if (pins_.any(slot.first, slot.end - slot.first)) {
+    const std::uint64_t length = slot.end - slot.first;
+    // Read after the mappings: what empties a slot is counted before it unmaps it.
+    if (pins_.any(slot.first, length) || being_emptied_.any(slot.first, length)) {
       return false;
     }
     std::uint64_t at = slot.first;

@@ -59,6 +59,8 @@ class ArenaFile {
 
   // The slots pinned by registrations that aren't on demand.
   [[nodiscard]] const SlotPins& pins() const { return pins_; }
+  // The slots of which the program is unmapping a part that will then be emptied.
+  [[nodiscard]] const SlotPins& being_emptied() const { return being_emptied_; }
 
   // An unused place for `length` bytes that will be mapped at `address`, congruent to it modulo 2
   // MiB so that the kernel may use huge pages. First frees memory that the program has unmapped, if
@@ -111,6 +113,7 @@ class ArenaFile {
   bool on_demand_ = false;
   std::uint64_t first_generation_ = 0;
   SlotPins pins_;
+  SlotPins being_emptied_;
   std::uint64_t next_slot_ = 0;
   GrowingArray<Slot> slots_;               // in use
   GrowingArray<std::uint64_t> empty_;      // single slots that were in use, by their starts

@@ -1,7 +1,8 @@
 #pragma once
 
-// Counts the registrations in each slot of an arena. While there is one, the slot's pages are kept,
-// whatever the program does to its mappings, as a card keeps pinned pages.
+// Counts what keeps each slot of an arena from being used again: registrations (while there is one,
+// the slot's pages are kept, whatever the program does to its mappings, as a card keeps pinned
+// pages), or changes of the program that are about to empty a part of it.
 //
 // Lock-free, also inside munmap: memory that the program releases isn't being registered at that
 // moment.
