@@ -90,6 +90,7 @@ int take_over(Dm& dm, ibv_context* context, std::uint32_t handle, std::uint64_t 
   dm.base.memcpy_to_dm = memcpy_to_dm;
   dm.base.memcpy_from_dm = memcpy_from_dm;
   dm.base.handle = handle;
+  dm.base.comp_mask = IBV_DM_MASK_HANDLE;
   dm.length = length;
   return 0;
 }
