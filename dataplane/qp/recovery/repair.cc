@@ -53,6 +53,9 @@ bool Repair::filled(std::uint32_t psn, Time now) {
 }
 
 std::uint32_t Repair::find_in(std::uint32_t psn, std::uint32_t end) const {
+  if (is_behind_all(psn)) {
+    return count_;
+  }
   const auto found = std::find_if(holes_.begin(), holes_.begin() + count_, [&](const Hole& hole) {
     return psn_distance(psn, hole.psn) < psn_distance(psn, end);
   });
@@ -60,6 +63,9 @@ std::uint32_t Repair::find_in(std::uint32_t psn, std::uint32_t end) const {
 }
 
 Hole* Repair::find(std::uint32_t psn) {
+  if (is_behind_all(psn)) {
+    return nullptr;
+  }
   const auto end = holes_.begin() + count_;
   const auto found =
       std::find_if(holes_.begin(), end, [&](const Hole& hole) { return hole.psn == psn; });

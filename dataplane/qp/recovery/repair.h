@@ -96,6 +96,11 @@ class Repair {
   bool on_time(Time now, bool may_probe);
 
  private:
+  // Whether all holes begin before `psn`. The packets that a SACK reports as missing come in the
+  // order of their PSNs, hundreds of them if the peer likes, so most are behind all.
+  [[nodiscard]] bool is_behind_all(std::uint32_t psn) const {
+    return count_ == 0 || psn_difference(psn, holes_[count_ - 1].psn) > 0;
+  }
   Hole* find(std::uint32_t psn);
   // The place of the first hole within [psn, end); count_: there is none.
   [[nodiscard]] std::uint32_t find_in(std::uint32_t psn, std::uint32_t end) const;
