@@ -18,6 +18,7 @@ Connection& Connections::add(std::mt19937_64& random) {
     if (id != 0 && !by_id_.contains(id)) {
       Connection& connection = by_id_[id];
       connection.id = id;
+      connection.serial = next_serial_++;
       return connection;
     }
   }

@@ -44,6 +44,7 @@ struct Retransmission {
 
 struct Connection {
   ConnectionId id = 0;
+  std::uint64_t serial = 0;     // no other ever has it; an id may be given again
   std::uint32_t remote_id = 0;  // 0: not known yet
   State state = State::kIdle;
   bool active = false;
@@ -120,6 +121,7 @@ class Connections {
   std::set<std::pair<Time, ConnectionId>> deadlines_;
   std::map<std::uint64_t, ConnectionId> orphans_;  // oldest first
   std::uint64_t next_orphan_ = 1;
+  std::uint64_t next_serial_ = 1;
 };
 
 // The key under which index_peer() puts it.

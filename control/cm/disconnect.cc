@@ -53,7 +53,6 @@ void Manager::destroy(ConnectionId id, Time now, RejectReason refusal) noexcept 
 void Manager::forget(ConnectionId id) noexcept {
   Connection* const connection = connections_.find(id);
   if (connection != nullptr) {
-    std::erase_if(events_, [id](const Event& event) { return event.connection == id; });
     leave_backlog(*connection);
     connections_.remove(*connection);
   }
@@ -73,8 +72,6 @@ void Manager::end_properly(ConnectionId id, Time now, RejectReason refusal) {
              state != State::kSidrReqSent) {
     abandon(*connection, {}, now, refusal);
   }
-  // Earlier events of the connection are discarded.
-  std::erase_if(events_, [id](const Event& event) { return event.connection == id; });
   connection = connections_.find(id);
   if (connection == nullptr || !connection->owned) {
     return;

@@ -52,18 +52,19 @@ std::optional<Outgoing> Manager::next_send() {
 }
 
 std::optional<Event> Manager::next_event() {
-  if (events_.empty()) {
-    return std::nullopt;
+  while (!events_.empty()) {
+    Queued next = std::move(events_.front());
+    events_.pop_front();
+    const Connection* connection = connections_.find(next.event.connection);
+    if (connection != nullptr && connection->serial == next.serial && connection->owned) {
+      // Assigned, not constructed: gcc 12 warns that the latter reads an empty optional.
+      std::optional<Event> event(std::in_place);
+      *event = std::move(next.event);
+      event->cookie = connection->cookie;  // it may have been queued before set_cookie()
+      return event;
+    }
   }
-  // Assigned, not constructed: gcc 12 warns that the latter reads an empty optional.
-  std::optional<Event> event(std::in_place);
-  *event = std::move(events_.front());
-  events_.pop_front();
-  // It may have been queued before set_cookie().
-  if (const Connection* connection = connections_.find(event->connection); connection != nullptr) {
-    event->cookie = connection->cookie;
-  }
-  return event;
+  return std::nullopt;
 }
 
 std::vector<ConnectionInfo> Manager::connections() const {
@@ -89,7 +90,8 @@ Result<Connection*> Manager::find_owned(ConnectionId id) {
 
 // Where events for a program are written. Events for connections without an owner are discarded.
 Event& Manager::add_event(const Connection& connection, EventKind kind) {
-  Event& event = connection.owned ? events_.emplace_back() : (discarded_ = Event{});
+  Event& event = connection.owned ? events_.emplace_back(Queued{.serial = connection.serial}).event
+                                  : (discarded_ = Event{});
   event.kind = kind;
   event.connection = connection.id;
   event.cookie = connection.cookie;

@@ -230,7 +230,13 @@ class Manager {
   Requests requests_;  // in all backlogs
   Counters counters_;
   std::deque<Outgoing> sends_;
-  std::deque<Event> events_;
+  // That of a connection that the program has destroyed stays, and is dropped when its turn comes:
+  // a peer may end thousands of connections at once, and each would search through all events.
+  struct Queued {
+    std::uint64_t serial = 0;  // of the connection
+    Event event = {};
+  };
+  std::deque<Queued> events_;
   Event discarded_;  // add_event() writes events here for connections that no program holds
 };
 

@@ -96,13 +96,14 @@ void deliver_request(Service& service, Id& listening, const cm::Event& event) {
   } else {
     copy_private(data, &record.param.ud);
   }
-  ++listening.requests_waiting;
   fresh->unfetched = true;
-  listening.channel->push({.id = &listening,
-                           .membership = nullptr,
-                           .fresh = fresh,
-                           .round = event.earlier_from_sender,
-                           .record = record});
+  // Should memory run out here, the id has no event, and ends with its request.
+  fresh->request = listening.channel->push({.id = &listening,
+                                            .membership = nullptr,
+                                            .fresh = fresh,
+                                            .round = event.earlier_from_sender,
+                                            .record = record});
+  ++listening.requests_waiting;
 }
 
 void deliver_reply(Id& id, const cm::Event& event) {
@@ -146,8 +147,9 @@ void end(Id& id, EventNumber event, int status, std::span<const std::byte> data)
 // charged for, since the backlog doesn't count them any more; except one that is a channel's last
 // event: the channel is readable, so there must be something to fetch.
 void end_request(Id& id) {
-  if (id.unfetched && !id.channel->holds_one()) {
-    id.user->destroy(id);
+  const bool last = id.request && id.channel->holds_one();
+  if (id.unfetched && !last) {
+    id.user->withdraw(id);
   } else {
     id.state = IdState::kEnded;
   }

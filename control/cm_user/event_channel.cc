@@ -1,17 +1,23 @@
 #include "control/cm_user/event_channel.h"
 
+#include <utility>
+
 #include "base/check.h"
 #include "base/sockets/event_socket.h"
 
 namespace uroce::control::cm_user {
 
-void EventChannel::push(UserEvent event) {
-  auto behind = events_.end();
-  while (behind != events_.begin() && std::prev(behind)->round > event.round) {
-    --behind;
-  }
-  events_.insert(behind, event);
+// Behind all of its round.
+EventChannel::Place EventChannel::push(const UserEvent& event) {
+  const Place place = events_.insert(event);
   put_byte();
+  return place;
+}
+
+EventChannel::Place EventChannel::adopt(Events::node_type event) noexcept {
+  const Place place = events_.insert(std::move(event));
+  put_byte();
+  return place;
 }
 
 // It fails if the program has closed its end, when nobody waits for events.
@@ -25,8 +31,8 @@ void EventChannel::put_byte() {
 
 UserEvent EventChannel::pop() {
   UROCE_CHECK(!events_.empty());
-  const UserEvent event = events_.front();
-  events_.pop_front();
+  const UserEvent event = *events_.begin();
+  events_.erase(events_.begin());
   return event;
 }
 

@@ -13,7 +13,7 @@
 
 #include <cstdint>
 #include <iterator>
-#include <list>
+#include <set>
 
 #include "base/sockets/event_socket.h"
 #include "base/unique_fd.h"
@@ -35,30 +35,46 @@ struct UserEvent {
   rdma_ucm_event_resp record{};
 };
 
+struct InRounds {
+  bool operator()(const UserEvent& one, const UserEvent& other) const {
+    return one.round < other.round;
+  }
+};
+
 class EventChannel {
  public:
   // Half of the socket's room: the other half is for events that come while the program hasn't
   // taken out yet what it was told to.
   static constexpr std::uint32_t kBytesMax = kCompletionEventsMax / 2;
 
+  // By round, then in order of arrival. A hostile program has 100,000 of them, so only its own
+  // commands may walk them all.
+  using Events = std::multiset<UserEvent, InRounds>;
+  using Place = Events::const_iterator;  // valid until the event is taken
+
   // `write_end` is non-blocking.
   explicit EventChannel(UniqueFd write_end, Charge charge = {})
       : write_end_(std::move(write_end)), charge_(std::move(charge)) {}
 
-  void push(UserEvent event);
+  Place push(const UserEvent& event);
+  // One that was taken from another channel. Needs no memory.
+  Place adopt(Events::node_type event) noexcept;
   [[nodiscard]] bool empty() const { return events_.empty(); }
   [[nodiscard]] bool holds_one() const { return events_.size() == 1; }
   // REQUIRES: !empty()
   UserEvent pop();
 
-  // Removes and returns the events for which `select` is true, in order.
+  // Removes one event, at a cost that doesn't depend on the others.
+  void remove(Place event) noexcept { events_.erase(event); }
+
+  // Removes and returns the events for which `select` is true, in order. Needs no memory.
   template <typename Select>
-  std::list<UserEvent> take_if(Select&& select) {
-    std::list<UserEvent> taken;
+  Events take_if(Select&& select) {
+    Events taken;
     for (auto at = events_.begin(); at != events_.end();) {
       const auto next = std::next(at);
       if (select(*at)) {
-        taken.splice(taken.end(), events_, at);
+        taken.insert(taken.end(), events_.extract(at));
       }
       at = next;
     }
@@ -78,8 +94,8 @@ class EventChannel {
 
   UniqueFd write_end_;
   Charge charge_;
-  std::list<UserEvent> events_;  // by round, then in order of arrival
-  std::uint32_t bytes_ = 0;      // in the socket, without those that the program is to take out
+  Events events_;
+  std::uint32_t bytes_ = 0;  // in the socket, without those that the program is to take out
 };
 
 }  // namespace uroce::control::cm_user

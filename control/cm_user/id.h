@@ -60,6 +60,7 @@ struct Id {
   std::uint32_t written_events = 0;  // events in the channel that the program wrote itself
   bool unfetched = false;            // its request isn't fetched yet: no handle
   bool address_error_waits = false;  // an address error is in the channel
+  std::optional<EventChannel::Place> request;  // while it is unfetched: its only event
 
   // Addresses. `device` is set once a specific address is known.
   Endpoint source, destination;

@@ -159,16 +159,16 @@ Status migrate_id(User& user, Call& call) {
   ++call.channel.ids;
   id.channel = &call.channel;
   if (call.other != &call.channel) {
-    const auto events =
-        call.other->take_if([&](const UserEvent& event) { return event.id == &id; });
-    for (const UserEvent& event : events) {
+    auto events = call.other->take_if([&](const UserEvent& event) { return event.id == &id; });
+    while (!events.empty()) {
+      const auto event = call.channel.adopt(events.extract(events.begin()));
       // The ids created by its connect requests report to the same channel.
-      if (event.fresh != nullptr) {
-        --event.fresh->channel->ids;
+      if (Id* const fresh = event->fresh; fresh != nullptr) {
+        --fresh->channel->ids;
         ++call.channel.ids;
-        event.fresh->channel = &call.channel;
+        fresh->channel = &call.channel;
+        fresh->request = event;
       }
-      call.channel.push(event);
     }
   }
   call.answer(rdma_ucm_migrate_resp{id.events_reported});
@@ -189,6 +189,7 @@ Status get_event(User& user, Call& call) {
   if (event.fresh != nullptr) {
     --event.id->requests_waiting;
     event.fresh->unfetched = false;
+    event.fresh->request.reset();
   }
   if (is_written(event.record.event)) {
     user.remove_written(*event.id);

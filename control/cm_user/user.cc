@@ -111,8 +111,7 @@ void User::log_refused_request(const Id& listening, const Error& error) const {
 // A channel may hold 100,000 events, so it is walked once, also for an id with thousands of groups
 // or requests.
 void User::destroy(Id& id) noexcept {
-  const auto events = id.channel->take_if(
-      [&](const UserEvent& event) { return event.id == &id || event.fresh == &id; });
+  const auto events = id.channel->take_if([&](const UserEvent& event) { return event.id == &id; });
   if (id.memberships != 0) {
     memberships_.for_each([&](std::uint32_t handle, Membership& membership) {
       if (membership.id == &id) {
@@ -121,11 +120,17 @@ void User::destroy(Id& id) noexcept {
     });
   }
   for (const UserEvent& event : events) {
-    if (event.fresh == &id) {
-      --event.id->requests_waiting;
-    } else if (event.fresh != nullptr) {
+    if (event.fresh != nullptr) {
       remove(*event.fresh);  // the program hasn't fetched it: it has no other event, and no group
     }
+  }
+  remove(id);
+}
+
+void User::withdraw(Id& id) noexcept {
+  if (id.request) {
+    --(*id.request)->id->requests_waiting;
+    id.channel->remove(*id.request);
   }
   remove(id);
 }

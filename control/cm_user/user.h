@@ -56,8 +56,12 @@ class User {
   void log_refused_request(const Id& listening, const Error& error) const;
   [[nodiscard]] Id* id(std::uint32_t handle) const { return ids_.find(handle); }
   // Destroys the id with its events, memberships, port and connection (the peer is notified, if
-  // there is memory for that). Needs none itself: a program's end can't fail.
+  // there is memory for that). Needs none itself: a program's end can't fail. REQUIRES: the program
+  // has fetched it, or its channel's events are forgotten.
   void destroy(Id& id) noexcept;
+  // Destroys an id that the program hasn't fetched, with its event. A peer may end thousands at
+  // once, so the cost depends on nothing else. REQUIRES: id.unfetched
+  void withdraw(Id& id) noexcept;
 
   // Counts an event that the program has written to the id's channel. ENOMEM: too many are queued.
   Status add_written(Id& id);

@@ -49,5 +49,17 @@ TEST_F(ConnectionsTest, OneThatLeavesABacklogOrEndsIsntFoundThere) {
   EXPECT_TRUE(waiting_at(7).empty());
 }
 
+// So that what was kept for the one isn't taken for the other's.
+TEST_F(ConnectionsTest, OneWithAnIdThatAnotherHadHasASerialOfItsOwn) {
+  Connection& before = add(0);
+  const ConnectionId id = before.id;
+  const std::uint64_t serial = before.serial;
+  connections.remove(before);
+  random.seed(1);
+  const Connection& after = add(0);
+  ASSERT_EQ(after.id, id);
+  EXPECT_NE(after.serial, serial);
+}
+
 }  // namespace
 }  // namespace uroce::control::cm
