@@ -1,9 +1,11 @@
 // Multicast: a datagram for a group goes to every queue pair that is attached to it on its port.
 //
 // Each worker knows all members of all groups. The worker that receives the datagram passes a frame
-// to each worker that owns a member; that worker shows it to its members one by one. Datagrams sent
-// to a group that has members here are looped back internally, because a switch won't send them
-// back; the sending queue pair doesn't get them (IBTA vol. 1, 10.5.2).
+// to each worker that owns a member; that worker shows it to its members one by one. A frame takes
+// as long as its members are many, so that a turn counts these.
+//
+// Datagrams sent to a group that has members here are looped back internally, because a switch
+// won't send them back; the sending queue pair doesn't get them (IBTA vol. 1, 10.5.2).
 
 #include <algorithm>
 #include <cstring>
@@ -80,9 +82,32 @@ void Worker::State::steer_group(PortState& port, Frame* frame) {
       }
       continue;
     }
-    Steered& batch = steered[owner][Role::kResponder];
-    batch.frames[batch.count++] = given;
+    hand_over_to_group(owner, given);
   }
+}
+
+void Worker::State::hand_over_to_group(std::size_t worker, Frame* frame) {
+  State& owner = worker == config.index ? *this : *peers[worker]->state_;
+  if (owner.group_ring->enqueue(&frame, 1) == 0) {
+    return drop(frame, Drop::kRingFull);
+  }
+  if (&owner == this) {
+    return;
+  }
+  ++counters.handed_over;
+  if (owner.config.wakeup != nullptr) {
+    owner.config.wakeup->wake();
+  }
+}
+
+// What is left waits for the next turn.
+bool Worker::State::drain_groups() {
+  std::uint32_t shown = 0;
+  Frame* frame = nullptr;
+  while (shown < kGroupReceivesMax && group_ring->dequeue(&frame, 1) == 1) {
+    shown += std::max(deliver_group(frame), 1U);
+  }
+  return shown > 0;
 }
 
 // A frame that several members look at can't wait for one of them: a copy does.
@@ -101,14 +126,16 @@ void Worker::State::park_copy(QpEntry& entry, PortState& port, Frame& frame) {
   }
 }
 
-// Shows the frame to each member that this worker owns.
-void Worker::State::deliver_group(Frame* frame) {
+// Shows the frame to each member that this worker owns. Returns how many these are.
+std::uint32_t Worker::State::deliver_group(Frame* frame) {
   PortState& port = *ports[frame->port];
   const Packet& packet = frame->packet;
   const auto group = port.groups.find(packet.destination_gid());
   if (group == port.groups.end()) {
-    return drop(frame, Drop::kUnknownQp);
+    drop(frame, Drop::kUnknownQp);
+    return 0;
   }
+  std::uint32_t shown = 0;
   const bool own = has_address(port, packet.source_gid());
   may_defer = false;
   for (const std::uint32_t member : group->second) {
@@ -116,6 +143,7 @@ void Worker::State::deliver_group(Frame* frame) {
     if (entry == nullptr || (own && packet.deth().source_qpn == member)) {
       continue;
     }
+    ++shown;
     Turn turn = make_turn(*entry);
     Drop reason = Drop::kNone;
     if (entry->parks(Role::kResponder) ||
@@ -129,6 +157,7 @@ void Worker::State::deliver_group(Frame* frame) {
   }
   may_defer = true;
   release(frame);
+  return shown;
 }
 
 // A frame to a group leaves by a port that won't loop it back: makes a copy for the members here,
@@ -151,6 +180,7 @@ void Worker::State::loop_back_group(PortState& port, Frame* frame) {
 
 void Worker::attach(std::uint16_t port, const Gid& group, std::uint32_t qpn) {
   state_->ports[port]->groups[group].push_back(qpn);
+  state_->knows_groups = true;
 }
 
 void Worker::detach(std::uint16_t port, const Gid& group, std::uint32_t qpn) {

@@ -168,15 +168,6 @@ void Worker::State::hand_over(std::uint32_t worker, Role role) {
   }
 }
 
-// No queue pair has the number that the frame is for.
-void Worker::State::deliver_without_qp(Frame* frame) {
-  if (frame->packet.dest_qpn == kMulticastQpn) {
-    deliver_group(frame);
-  } else {
-    drop(frame, Drop::kUnknownQp);
-  }
-}
-
 // Prefetches what the frames behind the first one will need. REQUIRES: there is one.
 void Worker::State::prefetch_ahead(std::span<Frame* const> frames) const {
   constexpr std::size_t kEntryAhead = 2, kQpAhead = 1;
@@ -215,7 +206,7 @@ bool Worker::State::drain_frames(Role role) {
       QpEntry* entry = last != nullptr && last->qpn == qpn ? last : table.find(qpn);
       // One of another port's is another card's.
       if (entry == nullptr || entry->port != burst[i]->port) {
-        deliver_without_qp(burst[i]);
+        drop(burst[i], Drop::kUnknownQp);
         continue;
       }
       if (entry != last && last != nullptr) {

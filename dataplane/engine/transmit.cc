@@ -115,7 +115,7 @@ bool Worker::State::transmit(PortState& port) {
       direct_bytes += visit.direct_bytes;
     }
     queue.settle(entry, visit.sent, entry.qp->has_work(), tx.room() == 0);
-    timers.update(entry, entry.qp->deadline());
+    update_timer(entry);
     in_vain = visit.sent > 0 ? 0 : in_vain + 1;
     any |= visit.sent > 0;
   }
@@ -185,7 +185,8 @@ void Worker::State::take_hairpins(PortState& port) {
 // that are for it, are of an earlier one: with the worker woken but without a processor yet, a
 // program can reset and reconnect both ends before the worker's next turn, and often chooses the
 // same PSNs. Frames that were handed over are received first, in a state that drops them. What
-// another worker still holds may come later, as may what is on a wire.
+// another worker still holds may come later, as may what is on a wire, and datagrams for groups,
+// which have no place in a sequence.
 void Worker::State::end_earlier_life(PortState& port, std::uint32_t qpn) {
   for (const Role role : {Role::kCompleter, Role::kResponder}) {
     // No more than is there now: other workers may go on adding.

@@ -32,10 +32,11 @@ Worker::State::State(const Config& from)
   }
   events = config.events;
   out_of_order_qps.reserve(kOutOfOrderTotalMax);
+  const Producers producers = config.workers == 1 ? Producers::kOne : Producers::kSeveral;
   for (auto& ring : rings) {
-    ring = std::make_unique<Ring<Frame>>(
-        kRingEntries, config.workers == 1 ? Producers::kOne : Producers::kSeveral);
+    ring = std::make_unique<Ring<Frame>>(kRingEntries, producers);
   }
+  group_ring = std::make_unique<Ring<Frame>>(kGroupRingEntries, producers);
   for (Port* port : config.ports) {
     const PortInfo info = port->info();
     auto& state = ports.emplace_back(std::make_unique<PortState>());
@@ -56,7 +57,8 @@ Worker::~Worker() {
   State& self = *state_;
   self.forget_copies();
   self.table.for_each([&self](QpEntry& entry) { self.release_waiting(entry); });
-  for (auto& ring : self.rings) {
+  for (Ring<Frame>* const ring :
+       {self.rings[0].get(), self.rings[1].get(), self.group_ring.get()}) {
     for (Frame* frame = nullptr; ring->dequeue(&frame, 1) == 1;) {
       self.release(frame);
     }
@@ -81,10 +83,14 @@ bool Worker::poll(Time now) {
   busy |= self.drain_copies();
   busy |= self.drain_frames(Role::kCompleter);
   busy |= self.drain_frames(Role::kResponder);
+  if (self.knows_groups) [[unlikely]] {
+    busy |= self.drain_groups();
+  }
   self.charge_to_no_user();
   busy |= self.drain_doorbells();
   if (self.catch_up_left == 0) {
-    busy |= self.expire_timers();
+    busy |= self.expire(self.timers, kTimersMax);
+    busy |= self.expire(self.flush_timers, kFlushesMax);
     busy |= self.check_silent_reads();
   }
   busy |= self.drain_deferred(busy);
@@ -198,31 +204,21 @@ bool Worker::State::drain_doorbells() {
   return drained > 0;
 }
 
-// Queue pairs that flush in vain, because enough others have in this turn, keep their time, so that
-// they come first in the next one.
-bool Worker::State::expire_timers() {
-  std::array<QpEntry*, kTimersMax> in_vain;
-  std::uint32_t in_vain_count = 0;
-  std::uint32_t flushes_left = kFlushesMax;
+// Serves those whose time has come, the earliest first, `most` of them.
+bool Worker::State::expire(Timers& of, std::uint32_t most) {
   std::uint32_t expired = 0;
-  for (; expired < kTimersMax; ++expired) {
-    QpEntry* entry = timers.expire(now);
+  for (; expired < most; ++expired) {
+    QpEntry* entry = of.expire(now);
     if (entry == nullptr) {
       break;
     }
-    if (entry->qp->deadline() <= now) {
-      if (entry->qp->flushes() && flushes_left == 0) {
-        in_vain[in_vain_count++] = entry;
-        continue;
-      }
-      flushes_left -= entry->qp->flushes() ? 1 : 0;
+    // One that has failed since it was put here waits for its turn among those that flush.
+    const bool misplaced = entry->qp->flushes() && !entry->timed_to_flush;
+    if (entry->qp->deadline() <= now && !misplaced) {
       Turn turn = make_turn(*entry);
       turn.peer_destroyed = peer_is_destroyed(*entry);
       entry->qp->on_deadline(turn);
     }
-    update(*entry);
-  }
-  for (QpEntry* const entry : std::span(in_vain).first(in_vain_count)) {
     update(*entry);
   }
   return expired > 0;
@@ -248,12 +244,21 @@ void Worker::State::update(QpEntry& entry) {
   }
   count_reads(entry);
   queue_up(entry);
-  timers.update(entry, entry.qp->deadline());
+  update_timer(entry);
+}
+
+void Worker::State::advance_timer(QpEntry& entry, Time deadline) {
+  const bool flushes_now = entry.qp->flushes();
+  if (flushes_now != entry.timed_to_flush) {
+    timers_of(entry).remove(entry);
+    entry.timed_to_flush = flushes_now;
+  }
+  timers_of(entry).update(entry, deadline);
 }
 
 Time Worker::next_deadline() const {
   const State& self = *state_;
-  Time next = self.timers.next();
+  Time next = std::min(self.timers.next(), self.flush_timers.next());
   for (const auto& port : self.ports) {
     if (!port->hairpin.empty()) {
       return 0;
@@ -279,12 +284,15 @@ Time Worker::next_deadline() const {
     next = std::min(next, self.next_reads_check + self.absent);
   }
   next = std::min({next, self.page_budget.deadline(), self.copies_deadline()});
-  return self.requester_ring.empty() && self.rings[0]->empty() && self.rings[1]->empty() ? next : 0;
+  const bool drained = self.requester_ring.empty() && self.rings[0]->empty() &&
+                       self.rings[1]->empty() && !self.has_group_frames();
+  return drained ? next : 0;
 }
 
 bool Worker::has_arrivals() const {
   const State& self = *state_;
-  return !self.rings[0]->empty() || !self.rings[1]->empty() || self.has_copies_back() ||
+  return !self.rings[0]->empty() || !self.rings[1]->empty() || self.has_group_frames() ||
+         self.has_copies_back() ||
          (self.config.paging != nullptr && self.config.paging->has_resumed(self.config.index)) ||
          std::any_of(
              self.sessions.begin(), self.sessions.end(),

@@ -45,7 +45,7 @@ void Worker::remove_qp(Qp& qp) {
     return;
   }
   self.ports[entry->port]->run_queue.leave(*entry);
-  self.timers.remove(*entry);
+  self.timers_of(*entry).remove(*entry);
   self.release_waiting(*entry);
   self.flush_releases();
   // Frames in the rings carry numbers, not pointers, and find nobody later. The requester ring
@@ -89,6 +89,7 @@ void Worker::modify_qp(Qp& qp, const QpAttributes& attributes, std::uint32_t mas
   self.forget_local_peers(*entry);
   self.flush_queues();
   self.flush_releases();
+  self.timers_of(*entry).remove(*entry);  // its state says where it belongs now
   self.update(*entry);
 }
 

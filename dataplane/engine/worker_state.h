@@ -32,6 +32,11 @@ namespace uroce {
 // turn_bursts), pages that the worker populates itself (PageBudget::kTurnMax), deferred events
 // (LateEvents).
 inline constexpr std::uint32_t kDrainMax = 256;  // frames out of each ring
+// Frames shown to members of multicast groups, each counted once for each member. A turn may exceed
+// it by the members of one group.
+inline constexpr std::uint32_t kGroupReceivesMax = kDrainMax;
+// Frames for groups that wait: what a turn can receive, and the copies of what it sent.
+inline constexpr std::uint32_t kGroupRingEntries = 512;
 // Frames for the port's own address after which a turn sends no further burst.
 inline constexpr std::uint32_t kHairpinTurnMax = kDrainMax / 4;
 inline constexpr std::uint32_t kDoorbellsMax = 256;      // doorbells of each session
@@ -53,7 +58,7 @@ inline constexpr std::uint32_t kAloneBytes = 64U << 10U;
 inline constexpr std::uint32_t kPostedBytesMax = kAloneBytes;
 // With more doorbells than this in a turn, Turn::many_doorbells is set.
 inline constexpr std::uint32_t kManyDoorbells = 8;
-inline constexpr std::uint32_t kTimersMax = 256;  // deadlines
+inline constexpr std::uint32_t kTimersMax = 256;  // deadlines, besides those of flushes
 // Queue pairs in ERR or SQE that flush work requests, Qp::kFlushMax of each queue at most: a
 // program makes a ring full of them by one store.
 inline constexpr std::uint32_t kFlushesMax = 16;
@@ -71,6 +76,7 @@ inline constexpr Duration kOutOfOrderSilentMax = 2 * kNanosecondsPerSecond;
 // at most.
 inline constexpr Duration kReadsSilentMax = 100 * kNanosecondsPerMillisecond;
 inline constexpr std::uint32_t kReadsAnsweredMin = ReadCredits::kFramesMax / 16;
+inline constexpr std::size_t kReadsCheckedMax = 1'024;  // places in the table of queue pairs
 // The READ responses for which there are credits fit into a completer ring, and leave a quarter of
 // it for acknowledgements.
 static_assert(ReadCredits::kFramesMax == Worker::kRingEntries / 4 * 3);
@@ -93,6 +99,8 @@ inline constexpr Duration kRetryInterval = 50 * kNanosecondsPerMicrosecond;
 // shared-memory ring that is no longer read): frames for it are dropped, so that retries run out
 // and programs get an error.
 inline constexpr Duration kStallMax = 100 * kNanosecondsPerMillisecond;
+
+static_assert(kGroupRingEntries >= kTurnBurstsMax * kBurstMax + kGroupCopiesMax);
 
 struct PortState {
   Port* port = nullptr;
@@ -160,6 +168,11 @@ struct Worker::State final : FaultSink {
   // The owner's rings. Requests go to the responder ring, answers to the completer ring, queue
   // pairs whose doorbell rang to the requester ring.
   EnumArray<Role, std::unique_ptr<Ring<Frame>>, 2> rings;
+  // Frames for multicast groups have a ring to themselves: one of them may take as long as hundreds
+  // of others, which would be dropped if these filled theirs. Read once `knows_groups` is set, when
+  // the worker is told of the first group.
+  std::unique_ptr<Ring<Frame>> group_ring;
+  bool knows_groups = false;
   Ring<Qp> requester_ring{kRingEntries, Producers::kOne};
   std::vector<EnumArray<Role, Steered, 2>> steered;  // index: worker
 
@@ -169,7 +182,10 @@ struct Worker::State final : FaultSink {
   EventSink* events = nullptr;  // config.events, or the tap before it
 
   QpTable table;
+  // A queue pair is in one of them: those that flush don't delay the others' deadlines, however
+  // many of them there are. One that failed may be among the others until its time there comes.
   Timers timers;
+  Timers flush_timers;
   std::vector<SessionDoorbells*> sessions;
   std::uint64_t session_changes = 0;
   std::uint64_t port_changes = 0;
@@ -195,6 +211,7 @@ struct Worker::State final : FaultSink {
   std::deque<std::uint32_t> withheld;  // queue pairs that must wait, and have something to do
   Time next_withheld = 0;
   Time next_reads_check = kNever;  // for silent peers, as ran() has it; kNever: no READ waits
+  std::size_t reads_checked = 0;   // places in the table, in this check
   std::map<std::uint64_t, std::uint32_t> qps_of_users;  // how many, by user
   bool may_defer = true;                                // the current frame can wait for its page
   std::deque<std::uint32_t> starved;                    // queue pairs that found no record
@@ -324,8 +341,10 @@ struct Worker::State final : FaultSink {
   static Frame* copy_of(PortState& port, Frame& frame);
   void steer_group(PortState& port, Frame* frame);
   void park_copy(QpEntry& entry, PortState& port, Frame& frame);
-  void deliver_group(Frame* frame);
-  void deliver_without_qp(Frame* frame);
+  void hand_over_to_group(std::size_t worker, Frame* frame);
+  bool drain_groups();
+  std::uint32_t deliver_group(Frame* frame);
+  [[nodiscard]] bool has_group_frames() const { return knows_groups && !group_ring->empty(); }
   void loop_back_group(PortState& port, Frame* frame);
 
   // direct.cc
@@ -355,9 +374,20 @@ struct Worker::State final : FaultSink {
   // worker.cc
   void prefetch_ahead(std::span<Qp* const> rung, bool begins) const;
   bool drain_doorbells();
-  bool expire_timers();
+  bool expire(Timers& of, std::uint32_t most);
   void flush_queues();
   void update(QpEntry& entry);
+  [[nodiscard]] Timers& timers_of(const QpEntry& entry) {
+    return entry.timed_to_flush ? flush_timers : timers;
+  }
+  // Its deadline may have moved.
+  void update_timer(QpEntry& entry) {
+    const Time deadline = entry.qp->deadline();
+    if (deadline < entry.timer) {
+      advance_timer(entry, deadline);
+    }
+  }
+  void advance_timer(QpEntry& entry, Time deadline);
   // After what may have given a queue pair work, and no more.
   void queue_up(QpEntry& entry) {
     if (!entry.queued && entry.qp->has_work()) {

@@ -63,6 +63,7 @@ struct alignas(kCacheLine) QpEntry {
   // Timers: the time at which to look at Qp::deadline() again, never later than it.
   Time timer = kNever;
   std::uint32_t timer_index = kNoTimer;
+  bool timed_to_flush = false;  // it is, or was last, among the worker's flush_timers
 
   bool starved = false;         // in the worker's list of those whose fault found no record
   bool withheld = false;        // in the list of those that wait for others

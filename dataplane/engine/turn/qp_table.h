@@ -4,6 +4,7 @@
 // ns where rte_hash takes 34-55). The array doubles when two numbers share their low bits, so every
 // set of numbers fits; control hands out numbers in a way that it stays small.
 
+#include <algorithm>
 #include <cstdint>
 #include <vector>
 
@@ -49,6 +50,19 @@ class QpTable {
         visit(*slot);
       }
     }
+  }
+
+  // The same for `count` places in the table, from `first` on. Returns where the next ones begin,
+  // or 0 after the last. An entry that is there all the time is visited by then, perhaps twice.
+  template <typename Visit>
+  std::size_t visit_some(std::size_t first, std::size_t count, Visit&& visit) {
+    const std::size_t end = std::min(first + count, slots_.size());
+    for (std::size_t i = first; i < end; ++i) {
+      if (slots_[i] != nullptr) {
+        visit(*slots_[i]);
+      }
+    }
+    return end == slots_.size() ? 0 : end;
   }
 
  private:

@@ -83,12 +83,12 @@ void Worker::State::resume_reads(PortState& port) {
 }
 
 // An unanswered READ may have no timer, and then nothing else would ever end the wait of those
-// behind it.
+// behind it. A check takes several turns if there are many queue pairs.
 bool Worker::State::check_silent_reads() {
   if (ran() < next_reads_check) {
     return false;
   }
-  table.for_each([this](QpEntry& entry) {
+  reads_checked = table.visit_some(reads_checked, kReadsCheckedMax, [this](QpEntry& entry) {
     if (entry.read_frames_counted() != 0 && ran() - entry.reads_answered >= kReadsSilentMax) {
       ports[entry.port]->read_frames -= entry.read_frames;
       entry.reads_silent = true;
@@ -97,12 +97,13 @@ bool Worker::State::check_silent_reads() {
       end_reservation(*ports[entry.port], entry);  // it had to stop sending before its turn came
     }
   });
-  next_reads_check = kNever;
+  bool any_waits = false;
   for (auto& port : ports) {
     resume_reads(*port);
-    if (!port->reads_waiting.empty()) {
-      next_reads_check = ran() + kReadsSilentMax;
-    }
+    any_waits |= !port->reads_waiting.empty();
+  }
+  if (reads_checked == 0) {
+    next_reads_check = any_waits ? ran() + kReadsSilentMax : kNever;
   }
   return true;
 }

@@ -63,5 +63,38 @@ TEST(FlushedWork, DoesNotWaitForQueuePairsThatRingAgainAndAgain) {
   EXPECT_LT(turns, kTurnsMax);
 }
 
+// A program has rung for so many that a turn flushes a small part of them; another one's queue pair
+// waits for a receiver that wasn't ready.
+TEST(FlushedWork, DoesNotDelayOthersDeadlines) {
+  constexpr std::uint32_t kRinging = 1'000;
+  ManyPairs pairs(kRinging / 2);
+  OneDaemon& daemon = pairs.daemon;
+  Worker& worker = daemon.station.worker;
+  for (auto* const ends : {&pairs.senders, &pairs.receivers}) {
+    for (Endpoint& end : *ends) {
+      end.to_error(daemon.now);
+    }
+  }
+  daemon.post(send_wr(1, abi::WrOpcode::kSend), {});
+  daemon.settle();
+  const Time due = daemon.pair.a.qp().deadline();
+  ASSERT_NE(due, kNever);
+  daemon.pair.b.post_recv(2, {});
+  for (const std::uint32_t slot : pairs.slots) {
+    daemon.station.ring(slot);
+    daemon.station.ring(slot + 1);  // its receiver
+  }
+  constexpr Duration kTurns = 2 * kRinging / kDoorbellsMax;
+  const Duration step = (due - daemon.now) / kTurns;
+  for (; daemon.now < due; daemon.now += step) {
+    worker.poll(daemon.now);
+  }
+  EXPECT_LE(worker.next_deadline(), due) << "there is more to flush";
+  worker.poll(daemon.now);
+  EXPECT_GT(daemon.pair.a.qp().deadline(), daemon.now);
+  worker.poll(daemon.now);
+  EXPECT_TRUE(daemon.pair.b.poll_recv());
+}
+
 }  // namespace
 }  // namespace uroce::test

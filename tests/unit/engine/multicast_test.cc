@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "apps/replay/queues.h"
-#include "dataplane/engine/worker.h"
+#include "dataplane/engine/worker_state.h"
 #include "dataplane/port/link_port.h"
 #include "dataplane/wire/build.h"
 #include "mmu/proc_mem/proc_mem.h"
@@ -108,6 +108,11 @@ class Multicast : public testing::Test {
     return *members_.back();
   }
   void receive(const char* group, std::uint32_t qpn = kMulticastQpn, std::uint16_t vlan = 0) {
+    put_on_the_wire(group, qpn, vlan);
+    settle();
+  }
+  void put_on_the_wire(const char* group, std::uint32_t qpn = kMulticastQpn,
+                       std::uint16_t vlan = 0) {
     Path path;
     path.vlan = vlan;
     path.source_gid = *parse_ip("10.0.0.1");
@@ -123,7 +128,6 @@ class Multicast : public testing::Test {
     writer.append(payload.data(), payload.size());
     writer.finish();
     ASSERT_EQ(ports_.first->tx_burst(0, &frame, 1, 0), 1U);
-    settle();
   }
   template <typename Work>
   void with_the_last_buffer(const Work& work) {
@@ -180,7 +184,7 @@ class Multicast : public testing::Test {
   }
 
   Quiescence quiescence_;
-  KeyTable keys_{quiescence_, 64, 1};
+  KeyTable keys_{quiescence_, 256, 1};
   AddressTable addresses_;
   PagingQueues paging_{2, {}};
   std::pair<std::unique_ptr<Port>, std::unique_ptr<Port>> ports_;
@@ -254,6 +258,36 @@ TEST_F(Multicast, OnlyAMemberWithoutReceivesMissesIt) {
   EXPECT_EQ(first.received(), 1U);
   EXPECT_EQ(second.received(), 8U);
   EXPECT_EQ(drops(Drop::kNoReceive), 1U);
+}
+
+// However many members a group has, and however many datagrams come for it.
+TEST_F(Multicast, ATurnShowsABoundedNumberAndTheNextTurnsTheRest) {
+  given(1);
+  constexpr std::uint32_t kMembers = 150;
+  constexpr std::uint32_t kFrames = 7;
+  for (std::uint32_t i = 0; i < kMembers; ++i) {
+    member(17 + i);
+  }
+  for (std::uint32_t i = 0; i < kFrames; ++i) {
+    put_on_the_wire("239.1.2.3");
+  }
+  const auto count_received = [this] {
+    std::uint32_t count = 0;
+    for (auto& each : members_) {
+      count += each->received();
+    }
+    return count;
+  };
+  std::uint32_t received = 0;
+  for (std::uint32_t turn = 0; received < kMembers * kFrames && turn < kFrames; ++turn) {
+    EXPECT_TRUE(workers_[0]->poll(1));
+    const std::uint32_t now = count_received();
+    EXPECT_GT(now, 0U);
+    EXPECT_LT(now, kGroupReceivesMax + kMembers);
+    received += now;
+    EXPECT_EQ(workers_[0]->next_deadline() == kNever, received == kMembers * kFrames);
+  }
+  EXPECT_EQ(received, kMembers * kFrames);
 }
 
 // A datagram sent to the sender's own group goes to the other local members, and to the wire once.

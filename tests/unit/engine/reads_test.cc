@@ -149,8 +149,8 @@ class TwoReaders : public testing::Test {
  protected:
   static constexpr std::uint32_t kFrames = 1'600;
 
-  explicit TwoReaders(std::uint8_t timeout = 0)
-      : stations_({.path_mtu = kReadMtu, .timeout = timeout}) {
+  explicit TwoReaders(std::uint8_t timeout = 0, std::uint32_t first_qpn = 17)
+      : stations_({.a = {.qpn = first_qpn}, .path_mtu = kReadMtu, .timeout = timeout}) {
     stations_.a.add(other_.a.qp());
     stations_.b.add(other_.b.qp());
   }
@@ -192,6 +192,33 @@ TEST_F(TwoReaders, AReadThatNobodyAnswersHoldsUpNoOther) {
   stations_.now = end;
   stations_.settle();
   EXPECT_EQ(stations_.a.worker.next_deadline(), kNever) << "no READ waits any more";
+}
+
+// The first reader has the last place in a table that is large.
+class TwoReadersInALargeTable : public TwoReaders {
+ protected:
+  static constexpr std::uint32_t kPlaces = 1U << 17U;
+
+  TwoReadersInALargeTable() : TwoReaders(0, kPlaces - 1) { stations_.a.add(third_.qp()); }
+
+  Endpoint third_{{.qpn = kPlaces / 2 - 1, .memory_bytes = 4'096}};
+};
+
+TEST_F(TwoReadersInALargeTable, AReadThatNobodyAnswersIsFoundInLaterTurns) {
+  post_read_to_nobody();
+  post_read(other_);
+  Worker& worker = stations_.a.worker;
+  stations_.now = worker.next_deadline();
+  std::uint32_t turns = 0;
+  for (; turns < kPlaces && other_.a.qp().read_frames_wanted() != 0; ++turns) {
+    EXPECT_LE(worker.next_deadline(), stations_.now);
+    worker.poll(stations_.now);
+  }
+  EXPECT_EQ(turns, kPlaces / kReadsCheckedMax);
+  stations_.settle();
+  const auto done = other_.a.poll_send();
+  ASSERT_TRUE(done);
+  EXPECT_EQ(done->status, abi::WcStatus::kSuccess);
 }
 
 // In SQD, where nothing new is begun, and its peer reads from it all the time, so it has work in
