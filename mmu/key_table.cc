@@ -1,6 +1,7 @@
 #include "mmu/key_table.h"
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <list>
 #include <string>
@@ -101,7 +102,7 @@ std::unique_ptr<Region> KeyTable::unpublish(std::uint32_t key) {
   return region;
 }
 
-std::unique_ptr<Region> KeyTable::remove(std::uint32_t key) {
+std::unique_ptr<Region> KeyTable::withdraw(std::uint32_t key) {
   std::unique_ptr<Region> region = unpublish(key);
   if (region == nullptr) {
     return nullptr;
@@ -113,7 +114,25 @@ std::unique_ptr<Region> KeyTable::remove(std::uint32_t key) {
     windows_.release_region(*region);
     spin.wait();
   }
-  return wait_until_unused(std::move(region));
+  return region;
+}
+
+std::unique_ptr<Region> KeyTable::remove(std::uint32_t key) {
+  std::unique_ptr<Region> region = withdraw(key);
+  if (region != nullptr) {
+    wait_until_unused({&region, 1});
+  }
+  return region;
+}
+
+void KeyTable::remove_all(std::span<const std::uint32_t> keys) {
+  UROCE_CHECK(keys.size() <= kKeysAtOnce);
+  std::array<std::unique_ptr<Region>, kKeysAtOnce> regions;
+  std::transform(keys.begin(), keys.end(), regions.begin(),
+                 [this](std::uint32_t key) { return withdraw(key); });
+  if (!keys.empty()) {
+    wait_until_unused(std::span(regions).first(keys.size()));
+  }
 }
 
 bool KeyTable::close(std::uint32_t key) {
@@ -137,7 +156,8 @@ Result<std::unique_ptr<Region>> KeyTable::replace(std::uint32_t key,
   if (old == nullptr) {
     return Error{EBUSY, "memory windows are bound to the region"};
   }
-  return wait_until_unused(std::move(old));
+  wait_until_unused({&old, 1});
+  return old;
 }
 
 // nullptr: windows are bound to the old one, which stays.
@@ -152,14 +172,17 @@ std::unique_ptr<Region> KeyTable::exchange(std::uint32_t key, std::unique_ptr<Re
   return std::unique_ptr<Region>(slot.exchange(region.release(), std::memory_order_release));
 }
 
-std::unique_ptr<Region> KeyTable::wait_until_unused(std::unique_ptr<Region> region) {
-  if (!quiescence_.wait()) {
-    std::list<std::unique_ptr<Region>> one;
-    one.push_back(std::move(region));
-    const std::lock_guard lock(mutex_);
-    unreclaimed_.splice(unreclaimed_.end(), one);
+// Takes those that a worker may still hold, as it hangs.
+void KeyTable::wait_until_unused(std::span<std::unique_ptr<Region>> regions) {
+  if (quiescence_.wait()) {
+    return;
   }
-  return region;
+  std::list<std::unique_ptr<Region>> kept;
+  for (std::unique_ptr<Region>& region : regions) {
+    kept.push_back(std::move(region));
+  }
+  const std::lock_guard lock(mutex_);
+  unreclaimed_.splice(unreclaimed_.end(), kept);
 }
 
 WindowChange KeyTable::bind_window(std::uint32_t key, const WindowBind& bind,

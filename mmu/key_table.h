@@ -12,6 +12,7 @@
 #include <memory>
 #include <mutex>
 #include <random>
+#include <span>
 #include <vector>
 
 #include "base/result.h"
@@ -54,6 +55,9 @@ class KeyTable {
   // then it stays, including its mappings. Any thread but a worker. Only if windows are bound, it
   // costs a pass over all windows of the daemon: whoever removes many retires them first.
   std::unique_ptr<Region> remove(std::uint32_t key);
+  // The same for several, for which it waits once; those that no worker can hold are destroyed.
+  // Allocates nothing, unless a worker hangs. REQUIRES: kKeysAtOnce at most.
+  void remove_all(std::span<const std::uint32_t> keys);
 
   // Replaces a region by another under the same key, and returns the old one when no worker can
   // hold it; nullptr as above. EBUSY when windows are bound to the old one, EINVAL when the new
@@ -98,7 +102,9 @@ class KeyTable {
   Published publish(std::unique_ptr<Region> region, std::uint32_t chosen);
   std::unique_ptr<Region> exchange(std::uint32_t key, std::unique_ptr<Region> region);
   std::unique_ptr<Region> unpublish(std::uint32_t key);
-  std::unique_ptr<Region> wait_until_unused(std::unique_ptr<Region> region);
+  // Out of the table, and no window is bound to it; workers may still hold it. nullptr: none.
+  std::unique_ptr<Region> withdraw(std::uint32_t key);
+  void wait_until_unused(std::span<std::unique_ptr<Region>> regions);
 
   Quiescence& quiescence_;
   WindowTable windows_;

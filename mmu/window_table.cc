@@ -1,5 +1,7 @@
 #include "mmu/window_table.h"
 
+#include <algorithm>
+#include <array>
 #include <cerrno>
 #include <list>
 #include <memory>
@@ -51,23 +53,37 @@ std::uint32_t WindowTable::publish(std::unique_ptr<Window> window) {
   return key;
 }
 
-void WindowTable::remove(std::uint32_t key) {
-  const std::uint32_t index = key_index(key) - first_index_;
-  std::unique_ptr<Window> window;
+void WindowTable::remove_all(std::span<const std::uint32_t> keys) {
+  UROCE_CHECK(keys.size() <= kKeysAtOnce);
+  if (keys.empty()) {
+    return;
+  }
+  std::array<std::unique_ptr<Window>, kKeysAtOnce> removed;
   {
     const std::lock_guard lock(mutex_);
-    window.reset(slots_[index].exchange(nullptr, std::memory_order_relaxed));
-    UROCE_CHECK(window != nullptr);
+    std::transform(keys.begin(), keys.end(), removed.begin(),
+                   [this](std::uint32_t key) { return unpublish(key); });
   }
-  const bool unused = quiescence_.wait();  // true: no worker uses it, nor binds it any more
-  window->release(0);
+  const bool unused = quiescence_.wait();  // true: no worker uses them, nor binds them any more
   std::list<std::unique_ptr<Window>> kept;
-  if (!unused) {
-    kept.push_back(std::move(window));
+  for (std::unique_ptr<Window>& window : std::span(removed).first(keys.size())) {
+    window->release(0);
+    if (!unused) {
+      kept.push_back(std::move(window));
+    }
   }
   const std::lock_guard lock(mutex_);
-  free_.push_back(index);  // it had room for all from the beginning
+  for (const std::uint32_t key : keys) {
+    free_.push_back(key_index(key) - first_index_);  // it had room for all from the beginning
+  }
   unreclaimed_.splice(unreclaimed_.end(), kept);
+}
+
+std::unique_ptr<Window> WindowTable::unpublish(std::uint32_t key) {
+  std::atomic<Window*>& slot = slots_[key_index(key) - first_index_];
+  std::unique_ptr<Window> window(slot.exchange(nullptr, std::memory_order_relaxed));
+  UROCE_CHECK(window != nullptr);
+  return window;
 }
 
 void WindowTable::release_qp(std::uint32_t key, std::uint32_t qpn) {

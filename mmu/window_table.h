@@ -5,11 +5,13 @@
 // and removes under a mutex.
 
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
 #include <list>
 #include <memory>
 #include <mutex>
 #include <random>
+#include <span>
 #include <vector>
 
 #include "base/result.h"
@@ -19,6 +21,9 @@
 #include "mmu/window.h"
 
 namespace uroce {
+
+// How many keys remove_all() takes, of windows as of regions: they are on its stack meanwhile.
+inline constexpr std::size_t kKeysAtOnce = 256;
 
 class WindowTable {
  public:
@@ -33,7 +38,9 @@ class WindowTable {
   // Unbinds and removes the window, whatever its tag is now, and waits until no worker can hold it;
   // one that a worker which hangs may hold stays in memory.
   // REQUIRES: there is one.
-  void remove(std::uint32_t key);
+  void remove(std::uint32_t key) { remove_all({&key, 1}); }
+  // The same for several, for which it waits once. REQUIRES: kKeysAtOnce at most, all different.
+  void remove_all(std::span<const std::uint32_t> keys);
   // Unbinds the window (by any key that it ever had) if it is of type 2 and bound to this queue
   // pair, which is about to be destroyed.
   void release_qp(std::uint32_t key, std::uint32_t qpn);
@@ -56,8 +63,9 @@ class WindowTable {
  private:
   template <typename Visit>
   void for_each(Visit&& visit);
-  // Under the mutex, so that it mustn't allocate (key_table.h). 0: all are taken.
+  // Under the mutex, so that they mustn't allocate (key_table.h). 0: all are taken.
   std::uint32_t publish(std::unique_ptr<Window> window);
+  std::unique_ptr<Window> unpublish(std::uint32_t key);
 
   Quiescence& quiescence_;
   std::uint32_t first_index_;

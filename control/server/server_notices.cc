@@ -85,7 +85,11 @@ void Server::on_async_event(const Notice& notice) {
   if (notice.event == AsyncEvent::kCommEst) {
     services_.connections.on_communication(notice.object);
   }
-  announce(card_, notice.event, notice.object);
+  // An overrun takes as long as the session has objects, so the time is charged to its user.
+  const Time begun = card_.now();
+  if (Session* const owner = announce(card_, notice.event, notice.object); owner != nullptr) {
+    throttled_users_.note(owner->account()->user(), begun, card_.now());
+  }
   if (notice.event == AsyncEvent::kCqErr) {
     log_overrun(notice.object);
   }

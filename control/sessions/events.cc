@@ -16,6 +16,19 @@ namespace {
 // cause of the error state, and kQpLastWqeReached; kCqErr; kSrqLimitReached and kSrqErr.
 static_assert(4 * kQpsMax + kCqsMax + 2 * kSrqsMax <= Notices::kEventsMax);
 
+// The numbers of the kind of object that the event is about.
+const NumberPool& numbers_of(Card& card, AsyncEvent event) {
+  switch (event) {
+    case AsyncEvent::kCqErr:
+      return card.cqns();
+    case AsyncEvent::kSrqErr:
+    case AsyncEvent::kSrqLimitReached:
+      return card.srqns();
+    default:
+      return card.qpns();
+  }
+}
+
 void announce_of_srq(const Owner& owner, std::uint32_t event) {
   owner.session->announce(event, owner.handle, owner.session->srqs.find(owner.handle)->cookie);
 }
@@ -60,25 +73,24 @@ void fail_srqs(Session& session, const CqObject* cq) {
 
 }  // namespace
 
-void announce(Card& card, AsyncEvent event, std::uint32_t number) {
+Session* announce(Card& card, AsyncEvent event, std::uint32_t number) {
+  const Owner* const owner = numbers_of(card, event).find(number);
+  if (owner == nullptr) {
+    return nullptr;
+  }
   const auto code = static_cast<std::uint32_t>(event);
   switch (event) {
     case AsyncEvent::kCqErr:
-      if (const Owner* owner = card.cqns().find(number); owner != nullptr) {
-        announce_overrun(*owner->session, owner->handle);
-      }
-      return;
+      announce_overrun(*owner->session, owner->handle);
+      break;
     case AsyncEvent::kSrqErr:
     case AsyncEvent::kSrqLimitReached:
-      if (const Owner* owner = card.srqns().find(number); owner != nullptr) {
-        announce_of_srq(*owner, code);
-      }
-      return;
+      announce_of_srq(*owner, code);
+      break;
     default:
-      if (const Owner* owner = card.qpns().find(number); owner != nullptr) {
-        announce_of_qp(*owner, code);
-      }
+      announce_of_qp(*owner, code);
   }
+  return owner->session;
 }
 
 // IBTA vol. 1, 11.6.3: completions can't be reported any more, so queue pairs that complete into
@@ -86,6 +98,9 @@ void announce(Card& card, AsyncEvent event, std::uint32_t number) {
 void announce_overrun(Session& session, std::uint32_t handle) {
   const CqObject* cq = session.cqs.find(handle);
   session.announce(static_cast<std::uint32_t>(AsyncEvent::kCqErr), handle, cq->cookie);
+  if (cq->users == 0) {
+    return;
+  }
   session.qps.for_each([&](std::uint32_t qp_handle, const QpObject& object) {
     if (object.send_cq != cq && object.recv_cq != cq) {
       return;

@@ -63,10 +63,10 @@ Session::~Session() {
   for (std::uint32_t worker = 0; worker < bells_.size(); ++worker) {
     card_.engine().call(worker, [&](Worker& w) { w.remove_session(bells_[worker]); });
   }
-  srqs.for_each([&](std::uint32_t handle, SrqObject&) { remove_srq(*this, handle); });
+  remove_srqs(*this);
   cqs.for_each([&](std::uint32_t handle, CqObject&) { remove_cq(*this, handle); });
   channels.for_each([&](std::uint32_t handle, Channel&) { remove_channel(*this, handle); });
-  windows.for_each([&](std::uint32_t handle, MemoryWindow&) { remove_mw(*this, handle); });
+  remove_mws(*this);
   remove_regions(*this);
   xrcds.for_each([&](std::uint32_t handle, Xrcd&) { remove_xrcd(*this, handle); });
   device_memories.for_each([&](std::uint32_t handle, DeviceMemory&) { remove_dm(*this, handle); });

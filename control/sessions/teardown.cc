@@ -1,5 +1,9 @@
 #include "control/sessions/teardown.h"
 
+#include <array>
+#include <cstddef>
+#include <span>
+
 #include "control/sessions/card.h"
 #include "control/sessions/session.h"
 #include "control/sessions/xrc.h"
@@ -42,6 +46,49 @@ void remove_own_qp(Session& session, QpObject& object) {
   }
 }
 
+// What a window's removal leaves to be done when its key is gone.
+void release_mw(Session& session, std::uint32_t handle) {
+  const std::unique_ptr<MemoryWindow> window = session.windows.remove(handle);
+  --window->pd->users;
+}
+
+// The same for a region.
+void release_region(Session& session, std::uint32_t handle) {
+  const std::unique_ptr<MemoryRegion> region = session.regions.remove(handle);
+  if (session.mirror() != nullptr) {
+    session.mirror()->statistics().forget(region->key);
+  }
+  session.on_demand_regions -= region->on_demand ? 1 : 0;
+  --region->pd->users;
+  if (region->dm != nullptr) {
+    --region->dm->users;
+  }
+}
+
+// Removes all objects of a table by `remove_all` of their keys and `release` of each. Each
+// remove_all() waits until all workers have ended a turn, so it is given as many as it takes.
+template <typename Object, typename RemoveAll, typename Release>
+void remove_keys(const HandleTable<Object>& objects, RemoveAll&& remove_all, Release&& release) {
+  std::array<std::uint32_t, kKeysAtOnce> keys{};
+  std::array<std::uint32_t, kKeysAtOnce> handles{};
+  std::size_t count = 0;
+  const auto remove_some = [&] {
+    remove_all(std::span(keys).first(count));
+    for (const std::uint32_t handle : std::span(handles).first(count)) {
+      release(handle);
+    }
+    count = 0;
+  };
+  objects.for_each([&](std::uint32_t handle, const Object& object) {
+    if (count == kKeysAtOnce) {
+      remove_some();
+    }
+    keys[count] = object.key;
+    handles[count++] = handle;
+  });
+  remove_some();
+}
+
 }  // namespace
 
 void remove_qp(Session& session, std::uint32_t handle) {
@@ -58,13 +105,21 @@ void remove_qp(Session& session, std::uint32_t handle) {
 void remove_srq(Session& session, std::uint32_t handle) {
   SrqObject& srq = *session.srqs.find(handle);
   if (srq.xrcd != nullptr) {
-    leave_xrc_domain(session.card().engine(), srq);
+    if (!session.ending()) {  // otherwise it has left, with all others
+      leave_xrc_domain(session.card().engine(), srq);
+    }
     --srq.xrcd->users;
     --srq.cq->users;
   }
   --srq.pd->users;
   session.events().forget(ProgramEvents::Subject::kSrq, srq.cookie);
   session.srqs.remove(handle);
+}
+
+void remove_srqs(Session& session) {
+  leave_xrc_domains(session);
+  session.srqs.for_each(
+      [&](std::uint32_t handle, const SrqObject&) { remove_srq(session, handle); });
 }
 
 void remove_cq(Session& session, std::uint32_t handle) {
@@ -83,28 +138,28 @@ void remove_cq(Session& session, std::uint32_t handle) {
 void remove_channel(Session& session, std::uint32_t handle) { session.channels.remove(handle); }
 
 void remove_mw(Session& session, std::uint32_t handle) {
-  const std::unique_ptr<MemoryWindow> window = session.windows.remove(handle);
-  session.card().keys().windows().remove(window->key);
-  --window->pd->users;
+  session.card().keys().windows().remove(session.windows.find(handle)->key);
+  release_mw(session, handle);
+}
+
+void remove_mws(Session& session) {
+  remove_keys(
+      session.windows,
+      [&](std::span<const std::uint32_t> keys) {
+        session.card().keys().windows().remove_all(keys);
+      },
+      [&](std::uint32_t handle) { release_mw(session, handle); });
 }
 
 void remove_region(Session& session, std::uint32_t handle) {
-  const std::unique_ptr<MemoryRegion> region = session.regions.remove(handle);
-  session.card().keys().remove(region->key);
-  if (session.mirror() != nullptr) {
-    session.mirror()->statistics().forget(region->key);
-  }
-  session.on_demand_regions -= region->on_demand ? 1 : 0;
-  --region->pd->users;
-  if (region->dm != nullptr) {
-    --region->dm->users;
-  }
+  session.card().keys().remove(session.regions.find(handle)->key);
+  release_region(session, handle);
 }
 
 // Windows of another session, which imported the protection domain, may still be bound to any of
-// them. They are unbound in one pass over the daemon's windows, whereas each remove() would make
-// one for its own region; after it at most one region per worker, to which that was just binding,
-// has a window left.
+// them. They are unbound in one pass over the daemon's windows, whereas removals would make one for
+// each region; after it at most one region per worker, to which that was just binding, has a window
+// left.
 void remove_regions(Session& session) {
   KeyTable& keys = session.card().keys();
   bool bound = false;
@@ -114,8 +169,9 @@ void remove_regions(Session& session) {
   if (bound) {
     keys.windows().release_retired();
   }
-  session.regions.for_each(
-      [&](std::uint32_t handle, const MemoryRegion&) { remove_region(session, handle); });
+  remove_keys(
+      session.regions, [&](std::span<const std::uint32_t> some) { keys.remove_all(some); },
+      [&](std::uint32_t handle) { release_region(session, handle); });
 }
 
 void remove_dm(Session& session, std::uint32_t handle) { session.device_memories.remove(handle); }

@@ -1,7 +1,9 @@
 #include "control/sessions/xrc.h"
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -9,6 +11,66 @@
 #include "control/sessions/session.h"
 
 namespace uroce::control {
+namespace {
+
+// Objects that one task of a worker visits: some tens of microseconds. A domain may have 30,000.
+constexpr std::uint32_t kObjectsPerTask = 256;
+
+// Calls visit(worker, target) for each receiving queue pair of the domain, in tasks of its worker.
+template <typename Visit>
+void for_each_target(Engine& engine, const SharedXrcDomain& domain, Visit&& visit) {
+  std::array<XrcTarget*, kObjectsPerTask> some{};
+  for (std::uint32_t at = 0; at < domain.seen.size(); ++at) {
+    std::size_t count = 0;
+    const auto visit_some = [&] {
+      engine.call(at, [&](Worker& worker) {
+        for (XrcTarget* target : std::span(some).first(count)) {
+          visit(worker, *target);
+        }
+      });
+      count = 0;
+    };
+    for (const auto& [qpn, target] : domain.targets) {
+      if (target->qp->config().worker == at) {
+        some[count++] = target;
+      }
+      if (count == some.size()) {
+        visit_some();
+      }
+    }
+    if (count != 0) {
+      visit_some();
+    }
+  }
+}
+
+// The domain's receiving queue pairs forget the receives that they hold of queues that it has no
+// more. One pass, however many queues have left it.
+void forget_queues_that_left(Engine& engine, const SharedXrcDomain& domain) {
+  for_each_target(engine, domain, [&](Worker& /*worker*/, const XrcTarget& target) {
+    Qp& qp = *target.qp;
+    if (domain.seen[qp.config().worker].find(qp.last_srq()) == nullptr) {
+      qp.forget_srq(qp.last_srq());
+    }
+  });
+}
+
+// Removes the session's queues from what this worker sees of their domains.
+void hide_queues(const Session& session, std::uint32_t worker) {
+  const std::uint32_t end = session.srqs.handles_end();
+  for (std::uint32_t first = 0; first < end; first += kObjectsPerTask) {
+    session.card().engine().call(worker, [&](Worker&) {
+      for (std::uint32_t at = first; at < std::min(first + kObjectsPerTask, end); ++at) {
+        const SrqObject* const srq = session.srqs.find(at);
+        if (srq != nullptr && srq->xrcd != nullptr) {
+          srq->xrcd->domain->seen[worker].remove(srq->id.number());
+        }
+      }
+    });
+  }
+}
+
+}  // namespace
 
 bool fail(Worker& worker, Qp& qp) {
   const bool works = qp.state() != QpState::kReset && qp.state() != QpState::kErr;
@@ -117,30 +179,40 @@ void enter_xrc_domain(Engine& engine, const SrqObject& srq) {
 void leave_xrc_domain(Engine& engine, const SrqObject& srq) {
   SharedXrcDomain& domain = *srq.xrcd->domain;
   for (std::uint32_t worker = 0; worker < domain.seen.size(); ++worker) {
-    engine.call(worker, [&](Worker&) {
-      for (const auto& entry : domain.targets) {
-        if (entry.second->qp->config().worker == worker) {
-          entry.second->qp->forget_srq(srq.id.number());
-        }
-      }
-      domain.seen[worker].remove(srq.id.number());
-    });
+    engine.call(worker, [&](Worker&) { domain.seen[worker].remove(srq.id.number()); });
   }
+  forget_queues_that_left(engine, domain);
+}
+
+// Several handles may be of one domain, hence the flag.
+void leave_xrc_domains(Session& session) {
+  if (session.xrcds.count() == 0) {
+    return;
+  }
+  Engine& engine = session.card().engine();
+  for (std::uint32_t worker = 0; worker < engine.workers(); ++worker) {
+    hide_queues(session, worker);
+  }
+  session.srqs.for_each([](std::uint32_t /*handle*/, const SrqObject& srq) {
+    if (srq.xrcd != nullptr) {
+      srq.xrcd->domain->queues_left = true;
+    }
+  });
+  session.xrcds.for_each([&](std::uint32_t /*handle*/, const Xrcd& xrcd) {
+    if (std::exchange(xrcd.domain->queues_left, false)) {
+      forget_queues_that_left(engine, *xrcd.domain);
+    }
+  });
 }
 
 std::vector<XrcTarget*> fail_receivers(Engine& engine, SharedXrcDomain& domain,
                                        const std::set<std::uint32_t>& srqs) {
   std::vector<XrcTarget*> failed;
-  for (std::uint32_t at = 0; at < domain.seen.size(); ++at) {
-    engine.call(at, [&](Worker& worker) {
-      for (const auto& [qpn, target] : domain.targets) {
-        Qp& qp = *target->qp;
-        if (qp.config().worker == at && srqs.contains(qp.last_srq()) && fail(worker, qp)) {
-          failed.push_back(target);
-        }
-      }
-    });
-  }
+  for_each_target(engine, domain, [&](Worker& worker, XrcTarget& target) {
+    if (srqs.contains(target.qp->last_srq()) && fail(worker, *target.qp)) {
+      failed.push_back(&target);
+    }
+  });
   return failed;
 }
 

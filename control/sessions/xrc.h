@@ -37,8 +37,9 @@ struct SharedXrcDomain {
   explicit SharedXrcDomain(std::uint32_t workers) : seen(workers) {}
   std::vector<XrcDomain> seen;  // one per worker; never resized, as queue pairs point into it
   std::map<std::uint32_t, XrcTarget*> targets;  // by queue pair number
-  UniqueFd file;  // keeps the inode number from being reused; none: a private domain
-  Charge charge;  // for the file, charged to the session that passed it
+  UniqueFd file;             // keeps the inode number from being reused; none: a private domain
+  Charge charge;             // for the file, charged to the session that passed it
+  bool queues_left = false;  // during leave_xrc_domains(): of the ending session
 };
 
 // A session's handle of a domain.
@@ -98,9 +99,13 @@ void for_each_handle(const QpObject& object, const std::function<void(Session&, 
 // of its worker.
 [[nodiscard]] bool fail(Worker& worker, Qp& qp);
 
-// Registers or unregisters an XRC shared receive queue with all workers.
+// Registers an XRC shared receive queue with all workers.
 void enter_xrc_domain(Engine& engine, const SrqObject& srq);
+// Unregisters it. First workers stop seeing it, so that no receive of it is taken any more; then
+// the domain's receiving queue pairs forget the ones that they hold, some in each task.
 void leave_xrc_domain(Engine& engine, const SrqObject& srq);
+// Unregisters all that the session has, in one pass over each of its domains. Allocates nothing.
+void leave_xrc_domains(Session& session);
 // Completions for these queues of the domain can't be reported any more: its receive queue pairs
 // whose last message was for one of them go to the error state and are returned. The others
 // continue.

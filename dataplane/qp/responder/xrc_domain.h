@@ -4,7 +4,8 @@
 // receiving queue pairs can name (IBTA vol. 1, annex A14).
 //
 // Owned by control, which keeps one for each worker and changes it only in tasks of that worker, so
-// there are no locks. Before a queue vanishes control also calls Qp::forget_srq.
+// there are no locks. Before a queue vanishes control removes it here, and then calls
+// Qp::forget_srq for each receiving queue pair that may hold a receive of it.
 
 #include <cstdint>
 #include <unordered_map>

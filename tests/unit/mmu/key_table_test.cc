@@ -176,6 +176,69 @@ TEST(HangingWorker, KeepsWhatItMayHold) {
   EXPECT_TRUE(held.expired());
 }
 
+// A worker that ends a turn only when somebody has waited for it too long: each wait is counted.
+class WaitsTest : public ::testing::Test {
+ protected:
+  WaitsTest() {
+    quiescence.online(1);
+    quiescence.on_overdue([this] {
+      ++waits;
+      quiescence.quiescent(1);
+    });
+  }
+  ~WaitsTest() override { quiescence.offline(1); }
+
+  std::array<std::byte, 4096> memory{};
+  Quiescence quiescence{Quiescence::kWorkersMax, kNanosecondsPerMillisecond};
+  KeyTable table{quiescence, 1024, 1};
+  int waits = 0;
+};
+
+TEST_F(WaitsTest, ManyRegionsAreRemovedInOne) {
+  std::vector<std::uint32_t> keys;
+  for (std::size_t i = 0; i < kKeysAtOnce; ++i) {
+    keys.push_back(*table.add(local_region(memory.data(), memory.size())));
+  }
+  const auto bound = *table.add(
+      local_region(memory.data(), memory.size(), kIova, kPd, kAccessMwBind | kAccessLocalWrite));
+  const std::uint32_t window = *table.windows().add(kPd, WindowType::kType2);
+  const KeyUser user{.pd = kPd, .qpn = 17};
+  ASSERT_EQ(table.bind_window(window, {.lkey = bound, .address = kIova, .length = 8}, user),
+            WindowChange::kDone);
+  keys.back() = bound;
+  table.remove_all(keys);
+  EXPECT_EQ(waits, 1);
+  for (const std::uint32_t key : keys) {
+    EXPECT_EQ(table.remove(key), nullptr) << "it is gone, also if a window was bound to it";
+  }
+  table.remove_all({});
+  EXPECT_EQ(waits, 1) << "nothing to wait for";
+}
+
+TEST_F(WaitsTest, ManyWindowsAreRemovedInOne) {
+  const std::uint32_t lkey = *table.add(
+      local_region(memory.data(), memory.size(), kIova, kPd, kAccessMwBind | kAccessLocalWrite));
+  const KeyUser user{.pd = kPd, .qpn = 17};
+  std::vector<std::uint32_t> keys;
+  for (std::size_t i = 0; i < kKeysAtOnce; ++i) {
+    keys.push_back(*table.windows().add(kPd, WindowType::kType2));
+    ASSERT_EQ(table.bind_window(keys.back(), {.lkey = lkey, .address = kIova, .length = 8}, user),
+              WindowChange::kDone);
+  }
+  EXPECT_FALSE(table.windows().add(kPd, WindowType::kType2)) << "all are taken";
+  table.windows().remove_all(keys);
+  EXPECT_EQ(waits, 1);
+  EXPECT_TRUE(table.close(lkey)) << "none is bound any more";
+  for (const std::uint32_t key : keys) {
+    EXPECT_EQ(table.windows().find(key), nullptr);
+  }
+  for (std::size_t i = 0; i < keys.size(); ++i) {
+    EXPECT_TRUE(table.windows().add(kPd, WindowType::kType2)) << "its index is free";
+  }
+  table.windows().remove_all({});
+  EXPECT_EQ(waits, 1);
+}
+
 TEST_F(KeyTableTest, TenThousandRemovalsAreQuick) {
   KeyTable table(quiescence_);
   std::vector<std::uint32_t> keys;

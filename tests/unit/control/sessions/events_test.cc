@@ -213,6 +213,21 @@ TEST(Events, OfAnOverrunGoToTheQueueAndItsQueuePairs) {
   EXPECT_EQ(session.qps.find(elsewhere.handle)->qp->state(), QpState::kInit);
 }
 
+// The session whose user the time is charged to.
+TEST(Events, OfAnOverrunAreForTheOwnerOfTheQueue) {
+  Rig rig;
+  Listener listener(rig);
+  Session& session = listener.program.session;
+  const std::uint32_t number = session.cqs.find(listener.cq)->id.number();
+  EXPECT_EQ(announce(rig.card, AsyncEvent::kCqErr, number), &session) << "nobody uses it";
+  EXPECT_EQ(listener.next().event, static_cast<std::uint32_t>(AsyncEvent::kCqErr));
+  EXPECT_EQ(listener.next().event, Listener::kNone);
+  EXPECT_EQ(listener.program.ask_about(abi::Command::kDestroyCq, listener.cq).header.error, 0);
+  EXPECT_EQ(announce(rig.card, AsyncEvent::kCqErr, number), nullptr);
+  EXPECT_EQ(announce(rig.card, AsyncEvent::kSrqErr, number), nullptr);
+  EXPECT_EQ(announce(rig.card, AsyncEvent::kQpFatal, number), nullptr);
+}
+
 TEST(Events, OfALinkGoToAllWithTheDeviceOpen) {
   auto owned = std::make_unique<CablePort>();
   CablePort& port = *owned;

@@ -4,6 +4,12 @@
 
 #include <sys/stat.h>
 
+#include <atomic>
+#include <chrono>
+#include <memory>
+#include <thread>
+
+#include "abi/memory_records.h"
 #include "abi/ring_records.h"
 #include "tests/unit/control/program.h"
 
@@ -235,6 +241,44 @@ TEST_F(ObjectsTest, TheEndOfASessionFreesEverything) {
   for (const Limit limit : {Limit::kChannels, Limit::kAhs, Limit::kQps}) {
     EXPECT_EQ(rig.card.shares().used(limit), 0U) << facts_of(limit).name;
   }
+}
+
+// A worker whose turns take a millisecond: a wait for each key would last one turn each.
+TEST_F(ObjectsTest, TheEndOfASessionWaitsForWorkersOnceForManyKeys) {
+  constexpr std::uint32_t kRegions = 700, kWindows = 200;
+  constexpr std::uint32_t kBusy = Quiescence::kWorkersMax - 1;
+  auto other = std::make_unique<Program>(rig);
+  other->open();
+  const std::uint32_t other_pd = other->make_pd();
+  for (std::uint32_t i = 0; i < kRegions; ++i) {
+    abi::AllocNullMrRequest request{};
+    request.pd = other_pd;
+    ASSERT_EQ(other->ask(abi::Command::kAllocNullMr, request).header.error, 0);
+  }
+  for (std::uint32_t i = 0; i < kWindows; ++i) {
+    ASSERT_EQ(other->ask(abi::Command::kAllocMw, abi::AllocMwRequest{{}, other_pd, 1}).header.error,
+              0);
+  }
+  std::atomic<bool> stop{false};
+  std::atomic<std::uint32_t> turns{0};
+  rig.quiescence().online(kBusy);
+  std::thread worker([&] {
+    while (!stop) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+      ++turns;
+      rig.quiescence().quiescent(kBusy);
+    }
+    rig.quiescence().offline(kBusy);
+  });
+  const std::uint32_t before = turns;
+  other.reset();
+  const std::uint32_t waited = turns - before;
+  stop = true;
+  worker.join();
+  RecordProperty("turns", std::to_string(waited));
+  EXPECT_LT(waited, (kRegions + kWindows) / 2);
+  EXPECT_EQ(rig.card.shares().used(Limit::kMrs), 0U);
+  EXPECT_EQ(rig.card.shares().used(Limit::kMws), 0U);
 }
 
 TEST_F(ObjectsTest, RegistrationsAreCheckedBeforeMemoryIsTouched) {

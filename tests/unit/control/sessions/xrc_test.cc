@@ -1,69 +1,26 @@
 // XRC domains: who can open which, and the lifetime of domains and of their receiving queue pairs.
 
 #include <fcntl.h>
-#include <sys/mman.h>
+
+#include <array>
+#include <cstring>
+#include <ctime>
+#include <memory>
 
 #include "abi/cq_records.h"
 #include "abi/device_records.h"
+#include "base/sanitized.h"
 #include "control/sessions/events.h"
 #include "dataplane/wire/packet.h"
 #include "tests/qp/rig.h"
 #include "tests/unit/control/sessions/listener.h"
+#include "tests/unit/control/sessions/xrc_rig.h"
 
 namespace uroce::control {
 namespace {
 
 constexpr std::uint32_t kInitState = 1;
 constexpr std::uint32_t kMost = 1'024;  // domains that a user may have open
-
-class XrcTest : public ::testing::Test {
- protected:
-  XrcTest() {
-    for (Program* program : {&a, &b}) {
-      program->open();
-      EXPECT_EQ(program->make_pd(), 0U);
-      EXPECT_EQ(program->make_cq(), 0U);
-    }
-  }
-
-  Answer open(Program& program, std::uint32_t flags, int descriptor = -1) const {
-    abi::OpenXrcdRequest body{};
-    body.flags = flags;
-    Record record = make_record(abi::Command::kOpenXrcd, body);
-    if (descriptor >= 0) {
-      record.descriptors.emplace_back(::dup(descriptor));
-      abi::RequestHeader header;
-      std::memcpy(&header, record.bytes.data(), sizeof(header));
-      header.descriptor_count = 1;
-      std::memcpy(record.bytes.data(), &header, sizeof(header));
-    }
-    return program.send(std::move(record));
-  }
-  static Answer make_target(Program& program, std::uint32_t xrcd) {
-    abi::CreateQpRequest request{};
-    request.type = static_cast<std::uint32_t>(QpType::kXrcRecv);
-    request.xrcd = xrcd;
-    request.cookie = 500;
-    return program.ask(abi::Command::kCreateQp, request);
-  }
-  static Answer open_target(Program& program, std::uint32_t xrcd, std::uint32_t qpn) {
-    abi::OpenQpRequest request{};
-    request.xrcd = xrcd;
-    request.qpn = qpn;
-    return program.ask(abi::Command::kOpenQp, request);
-  }
-  static Answer make_srq(Program& program, std::uint32_t xrcd) {
-    abi::CreateSrqRequest request{};
-    request.max_wr = 8;
-    request.type = 1;
-    request.xrcd = xrcd;
-    return program.ask(abi::Command::kCreateSrq, request);
-  }
-
-  Rig rig;
-  Program a{rig}, b{rig};
-  UniqueFd file{::memfd_create("xrcd", 0)}, other_file{::memfd_create("xrcd", 0)};
-};
 
 TEST_F(XrcTest, AFileNamesADomain) {
   EXPECT_EQ(open(a, 0, file.get()).header.error, EAGAIN) << "there is none yet";
@@ -186,6 +143,42 @@ TEST_F(XrcTest, DomainsAndHandlesAreBounded) {
   EXPECT_EQ(open_target(a, 0, made.qpn).header.error, 0);
 }
 
+double seconds_since(std::clock_t begin) {
+  return static_cast<double>(std::clock() - begin) / CLOCKS_PER_SEC;
+}
+
+// A queue that is destroyed by itself costs a pass over all receiving queue pairs of its domain.
+TEST_F(XrcTest, TheQueuesOfASessionLeaveADomainInOnePass) {
+  constexpr std::uint32_t kSingle = 100;
+  constexpr int kQueues = kSingle + 20 * kSingle;
+  constexpr int kTargets = 6'000;
+  open(a, abi::kXrcdCreate, file.get());
+  for (int i = 0; i < kTargets; ++i) {
+    ASSERT_EQ(make_target(a, 0).header.error, 0) << i;
+  }
+  auto leaving = std::make_unique<Program>(rig);
+  leaving->open();
+  ASSERT_EQ(leaving->make_pd() + leaving->make_cq(), 0U);
+  for (int i = 0; i < 4; ++i) {
+    ASSERT_EQ(open(*leaving, 0, file.get()).header.error, 0) << "several handles of one domain";
+  }
+  for (int i = 0; i < kQueues; ++i) {
+    ASSERT_EQ(make_srq(*leaving, i % 4).header.error, 0) << i;
+  }
+  std::clock_t begin = std::clock();
+  for (std::uint32_t i = 0; i < kSingle; ++i) {
+    ASSERT_EQ(leaving->ask_about(abi::Command::kDestroySrq, i).header.error, 0);
+  }
+  const double of_single = seconds_since(begin);
+  begin = std::clock();
+  leaving.reset();
+  const double of_all = seconds_since(begin);
+  RecordProperty("seconds", std::to_string(of_single) + ", " + std::to_string(of_all));
+  if (!kSanitized) {
+    EXPECT_LT(of_all, 5 * of_single) << "otherwise 20 times as much";
+  }
+}
+
 TEST_F(XrcTest, QueuesOfOneKindAreRefusedForTheOther) {
   const std::uint32_t xrcd = open(a, abi::kXrcdCreate).as<abi::HandleReply>().handle;
   const std::uint32_t srq = make_srq(a, xrcd).as<abi::CreateSrqReply>().handle;
@@ -230,11 +223,15 @@ class XrcOverrun : public XrcTest {
     return qp;
   }
   // A message for the queue `srqn`, which has no receive for it.
-  void message(Qp& qp, std::uint32_t srqn) {
+  void message(Qp& qp, std::uint32_t srqn) { receive(qp, Opcode::kXrcSendOnly, srqn, {}); }
+  // The first packet of a message, for which the queue pair takes a receive of the queue.
+  void begin_message(Qp& qp, std::uint32_t srqn) {
+    receive(qp, Opcode::kXrcSendFirst, srqn, test::pattern(1, kMtu));
+  }
+  void receive(Qp& qp, Opcode opcode, std::uint32_t srqn, std::span<const std::byte> payload) {
     test::FrameCopy copy(test::QpRig::frame_by(
         FrameTemplate(test::peer_path()),
-        {.opcode = Opcode::kXrcSendOnly, .dest_qpn = qp.config().qpn, .psn = 100, .xrc_srqn = srqn},
-        {}));
+        {.opcode = opcode, .dest_qpn = qp.config().qpn, .psn = 100, .xrc_srqn = srqn}, payload));
     ASSERT_EQ(parse(copy.frame), Drop::kNone);
     Turn turn = bench.turn();
     Drop drop = Drop::kNone;
@@ -242,6 +239,34 @@ class XrcOverrun : public XrcTest {
     EXPECT_EQ(drop, Drop::kNone);
   }
 
+  // Posts receives to the program's first shared receive queue.
+  void post_receives(Program& program, std::uint32_t count) {
+    const SrqObject& srq = *program.session.srqs.find(0);
+    const std::uint32_t key = bench.add_region(memory, kAddress, kAccessLocalWrite, srq.pd->id);
+    const abi::RecvWr request{.wr_id = 1, .sge_count = 1, .reserved = 0};
+    const abi::Sge sge{kAddress, static_cast<std::uint32_t>(memory.size()), key};
+    for (std::uint32_t i = 0; i < count; ++i) {
+      std::byte* const entry =
+          srq.memory.data() + sizeof(abi::RingControl) + std::size_t{i} * abi::recv_stride(1);
+      std::memcpy(entry, &request, sizeof(request));
+      std::memcpy(entry + abi::kRecvSgeOffset, &sge, sizeof(sge));
+    }
+    reinterpret_cast<abi::RingControl*>(srq.memory.data())->producer.value.store(count);
+  }
+  // Ends the queue pair, which then completes the receive that it holds.
+  void fail_at_its_worker(Qp& qp) {
+    rig.card.engine().call(qp.config().worker,
+                           [&](Worker& worker) { EXPECT_TRUE(fail(worker, qp)); });
+  }
+  // Completions in the program's queue.
+  static std::uint32_t completions(const Listener& owner) {
+    const CqObject& cq = *owner.program.session.cqs.find(owner.cq);
+    return reinterpret_cast<const abi::CqControl*>(cq.memory.data())->ring.producer.value.load();
+  }
+
+  static constexpr std::size_t kMtu = 1'024;
+  static constexpr std::uint64_t kAddress = 0x10'0000;
+  test::Bytes memory = test::Bytes(4 * kMtu);
   Listener mine{rig}, theirs{rig};
   std::uint32_t my_srq = 0, their_srq = 0;
   test::QpRig bench;  // provides the worker's turn
@@ -283,6 +308,55 @@ TEST_F(XrcOverrun, PendingAcknowledgementsAreSentBeforeItEnds) {
     EXPECT_EQ(its.counters().tx_frames, 1U);
   });
   rig.quiescence().offline(worker);
+}
+
+// What a receiving queue pair holds when queues leave its domain: of those nothing is left, of
+// others what it had.
+class XrcQueuesThatLeave : public XrcOverrun {
+ protected:
+  XrcQueuesThatLeave() {
+    post_receives(mine.program, kReceivers);
+    for (Qp*& receiver : receivers) {
+      receiver = &make_receiver();
+      begin_message(*receiver, my_srq);
+    }
+    post_receives(theirs.program, 1);
+    begin_message(other, their_srq);
+  }
+  void expect_forgotten() {
+    for (Qp* receiver : receivers) {
+      fail_at_its_worker(*receiver);
+    }
+    EXPECT_EQ(completions(mine), 0U);
+    fail_at_its_worker(other);
+    EXPECT_EQ(completions(theirs), 1U) << "its queue is in the domain still";
+  }
+
+  static constexpr std::uint32_t kReceivers = 3;  // of two workers
+  std::array<Qp*, kReceivers> receivers{};
+  Qp& other = make_receiver();
+};
+
+TEST_F(XrcQueuesThatLeave, HoldTheirReceivesUntilThen) {
+  for (Qp* receiver : receivers) {
+    fail_at_its_worker(*receiver);
+  }
+  EXPECT_EQ(completions(mine), kReceivers);
+}
+
+TEST_F(XrcQueuesThatLeave, OneByOneAreForgotten) {
+  EXPECT_EQ(mine.program.ask_about(abi::Command::kDestroySrq, 0).header.error, 0);
+  expect_forgotten();
+}
+
+TEST_F(XrcQueuesThatLeave, TogetherAreForgotten) {
+  leave_xrc_domains(mine.program.session);
+  expect_forgotten();
+  for (std::uint32_t worker = 0; worker < 2; ++worker) {
+    const auto& seen = mine.program.session.xrcds.find(0)->domain->seen[worker];
+    EXPECT_EQ(seen.find(my_srq), nullptr);
+    EXPECT_NE(seen.find(their_srq), nullptr);
+  }
 }
 
 TEST_F(XrcOverrun, RefusesLaterMessagesForTheQueue) {
