@@ -99,10 +99,10 @@ enum class InvalidateReason : std::uint32_t {
 };
 
 // These addresses are about to change. After the answer no worker touches the old pages, and faults
-// on the range wait until kInvalidateEnd (same sequence number), which the program sends when its
-// system call is done, also if that failed. The range needn't be whole pages or chunks and may hold
-// memory that was never shared. Several may be under way at once, at most kInvalidationsMax; a
-// program that dies needs no end.
+// on the range wait until kInvalidateEnd (same sequence number), which the program sends after the
+// answer, when its system call is done, also if that failed. The range needn't be whole pages or
+// chunks and may hold memory that was never shared. Several may be under way at once, at most
+// kInvalidationsMax; a program that dies needs no end.
 struct Invalidate {
   PagingHeader header;
   std::uint64_t address, length;
