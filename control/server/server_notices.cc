@@ -85,14 +85,16 @@ void Server::on_async_event(const Notice& notice) {
   if (notice.event == AsyncEvent::kCommEst) {
     services_.connections.on_communication(notice.object);
   }
+  if (notice.event != AsyncEvent::kCqErr) {
+    announce(card_, notice.event, notice.object);
+    return;
+  }
   // An overrun takes as long as the session has objects, so the time is charged to its user.
   const Time begun = card_.now();
   if (Session* const owner = announce(card_, notice.event, notice.object); owner != nullptr) {
     throttled_users_.note(owner->account()->user(), begun, card_.now());
   }
-  if (notice.event == AsyncEvent::kCqErr) {
-    log_overrun(notice.object);
-  }
+  log_overrun(notice.object);
 }
 
 void Server::log_overrun(std::uint32_t cqn) {

@@ -35,8 +35,8 @@ inline constexpr std::uint32_t kDrainMax = 256;  // frames out of each ring
 // Frames shown to members of multicast groups, each counted once for each member. A turn may exceed
 // it by the members of one group.
 inline constexpr std::uint32_t kGroupReceivesMax = kDrainMax;
-// Frames for groups that wait: what a turn can receive, and the copies of what it sent.
-inline constexpr std::uint32_t kGroupRingEntries = 512;
+// Frames for groups that wait at a worker.
+inline constexpr std::uint32_t kGroupRingEntries = 1'024;
 // Frames for the port's own address after which a turn sends no further burst.
 inline constexpr std::uint32_t kHairpinTurnMax = kDrainMax / 4;
 inline constexpr std::uint32_t kDoorbellsMax = 256;      // doorbells of each session
@@ -73,7 +73,7 @@ inline constexpr Duration kOutOfOrderSilentMax = 2 * kNanosecondsPerSecond;
 // A queue pair that received fewer than kReadsAnsweredMin of its requested READ responses in this
 // time gives up its credits where other queue pairs wait for them: so few responses can't fill a
 // ring. Checked at this interval, so a queue pair waits behind an unanswered one for twice as long
-// at most.
+// at most, and for the turns of two checks.
 inline constexpr Duration kReadsSilentMax = 100 * kNanosecondsPerMillisecond;
 inline constexpr std::uint32_t kReadsAnsweredMin = ReadCredits::kFramesMax / 16;
 inline constexpr std::size_t kReadsCheckedMax = 1'024;  // places in the table of queue pairs
@@ -100,6 +100,7 @@ inline constexpr Duration kRetryInterval = 50 * kNanosecondsPerMicrosecond;
 // and programs get an error.
 inline constexpr Duration kStallMax = 100 * kNanosecondsPerMillisecond;
 
+// Of one port, what a turn can receive, and the copies of what it sent.
 static_assert(kGroupRingEntries >= kTurnBurstsMax * kBurstMax + kGroupCopiesMax);
 
 struct PortState {

@@ -23,13 +23,13 @@
 #include "base/page.h"
 #include "base/verified_descriptor.h"
 #include "verbs_shim/memory/sharing/memory_map.h"
-#include "verbs_shim/memory/sharing/slot_pins.h"
+#include "verbs_shim/memory/sharing/slot_counts.h"
 
 namespace uroce::shim {
 
 class ArenaFile {
  public:
-  static constexpr std::uint64_t kSlot = SlotPins::kSlot;
+  static constexpr std::uint64_t kSlot = SlotCounts::kSlot;
 
   // Whether the program may have files as large as arenas (file_limit.h).
   static bool size_is_allowed();
@@ -58,9 +58,9 @@ class ArenaFile {
   [[nodiscard]] std::uint64_t bytes() const;
 
   // The slots pinned by registrations that aren't on demand.
-  [[nodiscard]] const SlotPins& pins() const { return pins_; }
+  [[nodiscard]] const SlotCounts& pins() const { return pins_; }
   // The slots of which the program is unmapping a part that will then be emptied.
-  [[nodiscard]] const SlotPins& being_emptied() const { return being_emptied_; }
+  [[nodiscard]] const SlotCounts& being_emptied() const { return being_emptied_; }
 
   // An unused place for `length` bytes that will be mapped at `address`, congruent to it modulo 2
   // MiB so that the kernel may use huge pages. First frees memory that the program has unmapped, if
@@ -112,8 +112,8 @@ class ArenaFile {
   std::uint64_t page_size_ = 0;
   bool on_demand_ = false;
   std::uint64_t first_generation_ = 0;
-  SlotPins pins_;
-  SlotPins being_emptied_;
+  SlotCounts pins_;
+  SlotCounts being_emptied_;
   std::uint64_t next_slot_ = 0;
   GrowingArray<Slot> slots_;               // in use
   GrowingArray<std::uint64_t> empty_;      // single slots that were in use, by their starts

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <array>
+#include <chrono>
 #include <cstring>
 #include <ctime>
 #include <memory>
@@ -186,9 +187,11 @@ TEST_F(InvalidationTurns, NoneIsEndedBeforeItsAnswer) {
   ASSERT_TRUE(service_.start());
   take_away(program, kMuchBase, Mirror::kPage);
   end(program, 1);
-  while (!program.mirror->closed()) {
+  const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(30);
+  while (!program.mirror->closed() && std::chrono::steady_clock::now() < limit) {
     std::this_thread::yield();
   }
+  EXPECT_TRUE(program.mirror->closed());
   copy.release();
 }
 

@@ -243,7 +243,8 @@ TEST_F(ObjectsTest, TheEndOfASessionFreesEverything) {
   }
 }
 
-// A worker whose turns take a millisecond: a wait for each key would last one turn each.
+// A worker whose turns take so long that hardly one ends but while it is waited for. A wait for
+// each key would last one turn each.
 TEST_F(ObjectsTest, TheEndOfASessionWaitsForWorkersOnceForManyKeys) {
   constexpr std::uint32_t kRegions = 700, kWindows = 200;
   constexpr std::uint32_t kBusy = Quiescence::kWorkersMax - 1;
@@ -264,7 +265,7 @@ TEST_F(ObjectsTest, TheEndOfASessionWaitsForWorkersOnceForManyKeys) {
   rig.quiescence().online(kBusy);
   std::thread worker([&] {
     while (!stop) {
-      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));
       ++turns;
       rig.quiescence().quiescent(kBusy);
     }

@@ -1,22 +1,22 @@
-#include "verbs_shim/memory/sharing/slot_pins.h"
+#include "verbs_shim/memory/sharing/slot_counts.h"
 
 #include "verbs_shim/memory/sharing/kernel_calls.h"
 
 namespace uroce::shim {
 namespace {
 
-constexpr std::uint64_t kSlots = (1ULL << 63U) / SlotPins::kSlot;
+constexpr std::uint64_t kSlots = (1ULL << 63U) / SlotCounts::kSlot;
 constexpr std::uint64_t kBytes = kSlots * sizeof(std::atomic<int>);  // sparsely used
 
 }  // namespace
 
-SlotPins::~SlotPins() {
+SlotCounts::~SlotCounts() {
   if (counts_ != nullptr) {
     kernel::munmap(counts_, kBytes);
   }
 }
 
-bool SlotPins::open() {
+bool SlotCounts::open() {
   void* const counts = kernel::mmap(nullptr, kBytes, PROT_READ | PROT_WRITE,
                                     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (counts == MAP_FAILED) {
@@ -26,7 +26,7 @@ bool SlotPins::open() {
   return true;
 }
 
-bool SlotPins::any(std::uint64_t offset, std::uint64_t length) const {
+bool SlotCounts::any(std::uint64_t offset, std::uint64_t length) const {
   for (std::uint64_t slot = offset / kSlot; slot <= (offset + length - 1) / kSlot; ++slot) {
     if (counts_[slot].load(std::memory_order_relaxed) != 0) {
       return true;
@@ -35,7 +35,7 @@ bool SlotPins::any(std::uint64_t offset, std::uint64_t length) const {
   return false;
 }
 
-void SlotPins::change(std::uint64_t offset, std::uint64_t length, int by) const {
+void SlotCounts::change(std::uint64_t offset, std::uint64_t length, int by) const {
   for (std::uint64_t slot = offset / kSlot; slot <= (offset + length - 1) / kSlot; ++slot) {
     counts_[slot].fetch_add(by, std::memory_order_relaxed);
   }
