@@ -150,7 +150,7 @@ double seconds_since(std::clock_t begin) {
 // A queue that is destroyed by itself costs a pass over all receiving queue pairs of its domain.
 TEST_F(XrcTest, TheQueuesOfASessionLeaveADomainInOnePass) {
   constexpr std::uint32_t kSingle = 100;
-  constexpr int kQueues = kSingle + 20 * kSingle;
+  constexpr std::uint32_t kQueues = kSingle + 20 * kSingle;
   constexpr int kTargets = 6'000;
   open(a, abi::kXrcdCreate, file.get());
   for (int i = 0; i < kTargets; ++i) {
@@ -162,7 +162,7 @@ TEST_F(XrcTest, TheQueuesOfASessionLeaveADomainInOnePass) {
   for (int i = 0; i < 4; ++i) {
     ASSERT_EQ(open(*leaving, 0, file.get()).header.error, 0) << "several handles of one domain";
   }
-  for (int i = 0; i < kQueues; ++i) {
+  for (std::uint32_t i = 0; i < kQueues; ++i) {
     ASSERT_EQ(make_srq(*leaving, i % 4).header.error, 0) << i;
   }
   std::clock_t begin = std::clock();
